@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func reports(t *testing.T, assigned wire.Frame, b wire.Blob) wire.Frame {
 	return wire.Frame{Type: wire.Report, MsgID: assigned.CorrID, CorrID: assigned.MsgID, Payload: payload}
 }
 
-func TestG77TheNextAttemptIsGivenTheCheckpoint(t *testing.T) {
+func TestG77NextAttemptGetsCheckpoint(t *testing.T) {
 	for name, large := range map[string]int{"of a request in memory": 0, "of a request on disk": 10} {
 		t.Run(name, func(t *testing.T) {
 			store, err := blob.OpenStore(t.Context(), filepath.Join(t.TempDir(), "blobs"), blob.Options{Log: slog.New(slog.DiscardHandler)})
@@ -55,7 +56,7 @@ func TestG77TheNextAttemptIsGivenTheCheckpoint(t *testing.T) {
 				has    bool        // the attempt is given the checkpoint
 				report []wire.Blob // of it
 			}{{false, []wire.Blob{elsewhere, b}}, {true, []wire.Blob{elsewhere}}, {true, nil}} { // what the leader does not have does not count
-				w := r.worker(1, every...)
+				w := r.worker(1, append(slices.Clone(every), wire.FeatureAttempt)...)
 				f := w.next()
 				want := submit.Payload
 				if step.has {
