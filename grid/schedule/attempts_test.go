@@ -130,6 +130,24 @@ func TestG43JobsOfALostWorkerGoFirstAndElsewhere(t *testing.T) {
 	s.want("assign 1 to 3", "assign 2 to 2")
 }
 
+func TestG36JobThatIsHandedBackAgainAndAgainWaits(t *testing.T) {
+	s := tell(t, Config{})
+	s.client(1, "a", 1)
+	one := s.submit(1, "a", "calc", none)
+	two := s.submit(1, "a", "calc", none)
+	s.worker(2, 10)
+	s.want("took 1 to 1", "took 2 to 1", "assign 1 to 2")
+	for range 3 {
+		s.HandBack(s.now, 2, one, s.last[one])
+		s.want("assign 1 to 2")
+	}
+	s.HandBack(s.now, 2, one, s.last[one])
+	s.want("assign 2 to 2")
+	s.ends(2, two, "")
+	s.wait(3 * time.Second)
+	s.want("result 2 to 1", "kept 2 to 2", "assign 1 to 2")
+}
+
 func TestG43ReturningWorkerIsNoCrash(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 2)

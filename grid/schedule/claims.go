@@ -131,5 +131,15 @@ func (c *Core) handBack(a *attempt) {
 		return
 	}
 	c.write(j, func(to Record, j *job) Record { return backRecord(to, j, Attempt{Reason: "handed back"}) })
-	c.delay(j, 0)
+	r := j.more()
+	if r.handedBack < handBacksAtOnce {
+		r.handedBack++
+		c.delay(j, 0)
+		return
+	}
+	c.delay(j, c.pause(int(j.attempts)))
 }
+
+// handBacksAtOnce is how often a job that was handed back is queued at once. After that there is a pause each time: a job that no worker can run
+// must not keep them from others.
+const handBacksAtOnce = 3

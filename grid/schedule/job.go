@@ -42,25 +42,26 @@ type job struct {
 
 // rare has the fields that few jobs need.
 type rare struct {
-	opts     options
-	timer    timer  // end of a delay, or NotAfter
-	notAfter Moment // 0 for none
-	avoid    wire.GUID
-	ref      wire.GUID // of the body, if it is stored outside the state
-	refSize  int
-	blobs    []byte    // of the body
-	attempt  wire.GUID // that ran when an earlier leader ended
-	waited   Moment    // for its worker to come back, by all leaders since; 0 if a worker has had it since the last start
-	cutOff   wire.GUID // attempt that was counted as lost when a connection ended; its worker may come back with it
-	cancel   bool      // it was canceled, and may still run
-	tied     *peer     // the connection that the job ends with
-	last     string
-	history  []Attempt
-	array    *array    // of an array, and of each element that it has not counted
-	arrayID  wire.GUID // of an element
-	index    int64     // of an element; -1 for other jobs
-	dead     *deadLetter
-	log      *jobLog // reports of its worker
+	opts       options
+	timer      timer  // end of a delay, or NotAfter
+	notAfter   Moment // 0 for none
+	avoid      wire.GUID
+	handedBack uint8     // times, up to handBacksAtOnce
+	ref        wire.GUID // of the body, if it is stored outside the state
+	refSize    int
+	blobs      []byte    // of the body
+	attempt    wire.GUID // that ran when an earlier leader ended
+	waited     Moment    // for its worker to come back, by all leaders since; 0 if a worker has had it since the last start
+	cutOff     wire.GUID // attempt that was counted as lost when a connection ended; its worker may come back with it
+	cancel     bool      // it was canceled, and may still run
+	tied       *peer     // the connection that the job ends with
+	last       string
+	history    []Attempt
+	array      *array    // of an array, and of each element that it has not counted
+	arrayID    wire.GUID // of an element
+	index      int64     // of an element; -1 for other jobs
+	dead       *deadLetter
+	log        *jobLog // reports of its worker
 }
 
 // options are the options of a request that this package uses.
