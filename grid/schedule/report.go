@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"encoding/hex"
+
 	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
@@ -60,7 +62,7 @@ func (c *Core) Report(now Moment, id PeerID, jobID, attemptID wire.GUID, info wi
 		l.message = info.Message
 	}
 	if info.Checkpoint != nil {
-		l.checkpoint = info.Checkpoint
+		c.setCheckpoint(l, info.Checkpoint)
 	}
 	for _, text := range info.Lines {
 		l.written++
@@ -78,9 +80,22 @@ func (c *Core) trimLog(j *job, limit int) {
 	}
 	l := j.rare.log
 	c.bytes -= int64(l.bytes)
-	l.message, l.checkpoint = "", nil
+	l.message = ""
+	c.setCheckpoint(l, nil)
 	l.trim(limit)
 	c.bytes += int64(l.bytes)
+}
+
+// setCheckpoint replaces the checkpoint of a job, whose blob is needed until it is replaced; nil for none.
+func (c *Core) setCheckpoint(l *jobLog, b *wire.Blob) {
+	for by, b := range map[int]*wire.Blob{1: b, -1: l.checkpoint} {
+		if b == nil {
+			continue
+		}
+		digest, _ := hex.DecodeString(b.SHA256) // the store has it
+		c.needBlobs(digest, by)
+	}
+	l.checkpoint = b
 }
 
 // checkpoint is for the next attempt at a job; nil for none.

@@ -1,6 +1,9 @@
 package schedule
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
 	"testing"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
@@ -11,7 +14,8 @@ func TestG77TheNewestCheckpointIsGivenToTheNextAttempt(t *testing.T) {
 	s.client(1, "a", 10)
 	id := s.submit(1, "a", "calc", none)
 	report := func(peer PeerID, attempt wire.GUID, name string) {
-		s.Report(s.now, peer, id, attempt, wire.ReportInfo{Checkpoint: &wire.Blob{Name: name}})
+		digest := sha256.Sum256([]byte(name))
+		s.Report(s.now, peer, id, attempt, wire.ReportInfo{Checkpoint: &wire.Blob{Name: name, SHA256: hex.EncodeToString(digest[:])}})
 	}
 	assigned := func(number int, want string) (attempt wire.GUID) {
 		t.Helper()
@@ -44,8 +48,11 @@ func TestG77TheNewestCheckpointIsGivenToTheNextAttempt(t *testing.T) {
 	s.HandBack(s.now, 3, id, second) // counts as no attempt, and has left nothing
 	s.worker(4, 1)
 	s.last[id] = assigned(2, "two")
+	if needed := s.Blobs(); !slices.Equal(needed, [][32]byte{sha256.Sum256([]byte("two"))}) {
+		t.Errorf("the blobs %x are needed, want that of the checkpoint", needed)
+	}
 	s.ends(4, id, "")
-	if j := s.jobs[id]; j.checkpoint() != nil {
-		t.Error("a job that has ended has a checkpoint still")
+	if needed := s.Blobs(); s.jobs[id].checkpoint() != nil || len(needed) > 0 {
+		t.Errorf("a job that has ended has its checkpoint, or the blobs %x are needed", needed)
 	}
 }
