@@ -61,6 +61,26 @@ func TestG69DemoExitCodeAfterFailedJobs(t *testing.T) {
 	}
 }
 
+func TestG69WrongLeaderIsNamedWithTheCause(t *testing.T) {
+	t.Parallel()
+	g := newTestGrid(t)
+	const nowhere = "127.0.0.1:1" // of no server, and not given to others
+	for _, args := range [][]string{{"--wait", "calcA"}, {"calcA"}} {
+		args = append([]string{"submit", "--leader", nowhere, "--client", "clientA", "--queue-timeout", "1s"}, args...)
+		g.run(3, "no leader answers within 1s: leader "+nowhere+": connect: .*connection refused", args...)
+	}
+}
+
+func TestG70SubmitSendsFilesThatFitIntoNoFrame(t *testing.T) {
+	t.Parallel()
+	g := newTestGrid(t)
+	g.script("size", `wc -c <large`)
+	g.write("large", strings.Repeat("x", 9_000_000))
+	l := g.leader("0")
+	g.worker(l.host, l.port)
+	g.run(0, "^9000000\n$", "submit", "--leader", l.addr, "--client", "clientA", "--file", "large", "--wait", "size")
+}
+
 func TestG69MistakesGetClearErrors(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)

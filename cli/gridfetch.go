@@ -12,7 +12,6 @@ import (
 
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/grid/client"
-	"github.com/batchfleet/batchfleet/grid/wire"
 )
 
 // gridResultsCommand takes the results that leaders keep for a client.
@@ -77,12 +76,9 @@ func (f *gridSubmitFlags) fetch(cmd *cobra.Command, idle time.Duration) error {
 // untilQuiet waits until a leader is connected, and then until no result has come for a while.
 func (f *gridSubmitFlags) untilQuiet(ctx context.Context, m *client.Multi, came <-chan struct{}, idle time.Duration) error {
 	const look = 100 * time.Millisecond
-	for began := time.Now(); ; {
-		if _, err := m.Query(ctx, wire.NewGUID()); err == nil {
-			break
-		}
+	for began := time.Now(); m.Unreached() != nil; {
 		if time.Since(began) > f.queueTimeout.D() {
-			return program.Exit(program.Unavailable, fmt.Errorf("no leader answers within %s: is one running at %s?", f.queueTimeout.D(), f.leaders))
+			return f.noAnswer(m)
 		}
 		select {
 		case <-time.After(look):

@@ -78,6 +78,14 @@ func (s *gridSubmission) goingOn() string {
 
 // all submits all jobs, and follows them.
 func (s *gridSubmission) all(ctx context.Context, args []string) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	late := time.AfterFunc(s.queueTimeout.D(), func() {
+		if err := s.noAnswer(s.Multi); err != nil {
+			stop(err)
+		}
+	})
+	defer late.Stop()
 	err := s.requests(ctx, args, func(q wire.JobRequest) error {
 		s.mu.Lock()
 		s.own[q.JobID] = q.Array != ""
@@ -101,6 +109,15 @@ func (s *gridSubmission) all(ctx context.Context, args []string) error {
 	return errors.Join(s.ended(ctx), err)
 }
 
+// noAnswer is the error for leaders that do not answer within the time for that; nil if one has answered.
+func (f *gridSubmitFlags) noAnswer(m *client.Multi) error {
+	why := m.Unreached()
+	if why == nil {
+		return nil
+	}
+	return program.Exit(program.Unavailable, fmt.Errorf("no leader answers within %s: %w: give --leader the address of one that runs", f.queueTimeout.D(), why))
+}
+
 // gridQueued is how it is printed as JSON that a job is queued.
 type gridQueued struct {
 	ID string `json:"jobId"`
@@ -115,8 +132,11 @@ func (s *gridSubmission) queued(ctx context.Context) error {
 		case <-j.Queued():
 			late.Stop()
 		case <-late.C:
-			return program.Exit(program.Unavailable, fmt.Errorf("no leader has queued job %s within %s: is one running at %s? It may be queued nevertheless: with --id the same command can be run again",
-				j.ID, s.queueTimeout.D(), s.leaders))
+			if err := s.noAnswer(s.Multi); err != nil {
+				return err
+			}
+			return program.Exit(program.Unavailable, fmt.Errorf("no leader has queued job %s within %s. It may be queued nevertheless: with --id the same command can be run again",
+				j.ID, s.queueTimeout.D()))
 		case <-ctx.Done():
 			return errors.Join(append(failed, context.Cause(ctx))...)
 		}
@@ -253,7 +273,7 @@ func (s *gridSubmission) show(r *wire.JobResult) error {
 			}
 		}
 		if r.Status != wire.OK {
-			return program.Exit(program.Failed, fmt.Errorf("job %s has failed%s", r.JobID, becauseOf(r)))
+			return program.Exit(program.Failed, fmt.Errorf("job %s has failed%s", r.JobID, oneLine(becauseOf(r))))
 		}
 		return nil
 	}

@@ -74,7 +74,7 @@ func gridSubmitCommand() *cobra.Command {
 	f.kind.paramFlags(flags)
 	flags.BoolVar(&f.wait, "wait", false, "wait for the results; exit code 1 unless all jobs have succeeded")
 	f.queueTimeout = span(time.Minute)
-	flags.Var(&f.queueTimeout, "queue-timeout", "without --wait: how long it may take until a leader has queued a job; then exit code 3")
+	flags.Var(&f.queueTimeout, "queue-timeout", "how long it may take until a leader answers and, without --wait, until it has queued a job; then exit code 3")
 	flags.StringVarP(&f.dir, "output", "o", "", "with --wait: put the files that each program has left into this directory, of several jobs into one for each")
 	jsonFlag(c, &f.asJSON)
 	policyFlag(c, &f.policy)
@@ -271,16 +271,19 @@ func (f *gridSubmitFlags) request(args []string) (q wire.JobRequest, err error) 
 	return q, f.complete(&q)
 }
 
-// readInput reads a file for a job. What is longer than a frame is not read.
+// maxInputFile is how large a file for a job may be: it is read into memory.
+const maxInputFile = 1 << 30
+
+// readInput reads a file for a job.
 func readInput(path string) ([]byte, error) {
 	in, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	content, err := io.ReadAll(io.LimitReader(in, wire.MaxFrame+1))
-	if err == nil && len(content) > wire.MaxFrame/4*3 {
-		err = fmt.Errorf("%s is longer than %d bytes, which is what fits into a request: put it into --cache-dir of the workers, and give --cached-file", path, wire.MaxFrame/4*3)
+	content, err := io.ReadAll(io.LimitReader(in, maxInputFile+1))
+	if err == nil && len(content) > maxInputFile {
+		err = fmt.Errorf("%s is longer than %d bytes: put it into --cache-dir of the workers, and give --cached-file", path, maxInputFile)
 	}
 	if content == nil {
 		content = []byte{} // an empty file is one, too

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,11 +41,14 @@ type leader struct {
 	hello   wire.Frame
 	hash    uint64 // of the address
 
-	queue pending        // jobs that wait for this leader, with the policy Rendezvous
-	tried bool           // the first connection has ended, or there was none
-	conn  *link.Conn     // nil when it is lost
-	blobs *blob.Client   // over conn
-	puts  sync.WaitGroup // of blobs over conn
+	queue pending // jobs that wait for this leader, with the policy Rendezvous
+	tried bool    // the first connection has ended, or there was none
+	// reached is set by the first connection that could be used; broken is why the last one has ended.
+	reached bool
+	broken  error
+	conn    *link.Conn     // nil when it is lost
+	blobs   *blob.Client   // over conn
+	puts    sync.WaitGroup // of blobs over conn
 	// transfer calls put, which puts blobs over conn.
 	transfer func(put func(context.Context)) (stop func())
 
@@ -92,7 +96,7 @@ func (l *leader) run(ctx context.Context, stop context.CancelCauseFunc) {
 		if ctx.Err() != nil {
 			return
 		}
-		l.isDown()
+		l.isDown(err)
 		if time.Since(began) >= stableAfter {
 			delays.Reset()
 		}
@@ -124,6 +128,24 @@ func (m *Multi) refusal() error {
 		all = append(all, l.refusal)
 	}
 	return errors.Join(all...)
+}
+
+// Unreached returns why there was no connection to any leader yet, or nil if there was one.
+func (m *Multi) Unreached() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []string
+	for _, l := range m.leaders {
+		if l.reached {
+			return nil
+		}
+		why := "no answer yet"
+		if l.broken != nil {
+			why = l.broken.Error()
+		}
+		all = append(all, fmt.Sprintf("leader %s: %s", l.address, why))
+	}
+	return errors.New(strings.Join(all, "; "))
 }
 
 // session is one connection from its beginning to its end.
@@ -189,7 +211,7 @@ func (l *leader) start(conn *link.Conn) {
 	if l.conn != conn || l.started {
 		return
 	}
-	l.started, l.ready = true, true
+	l.started, l.ready, l.reached = true, true, true
 	l.m.cfg.Log.Info("connected to leader", "leader", l.address, "features", len(l.features), "again", l.inFlight)
 	for _, j := range l.m.jobs {
 		switch {
@@ -220,10 +242,10 @@ func (l *leader) end() {
 }
 
 // isDown lets other leaders have the jobs that wait for this one.
-func (l *leader) isDown() {
+func (l *leader) isDown(why error) {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
-	l.tried = true
+	l.tried, l.broken = true, why
 	l.m.send()
 }
 
