@@ -102,17 +102,27 @@ func gridProgramRuns(ctx context.Context, r *report) error {
 	}
 	defer c.close()
 	const n, turns = 1500, 7
-	var rates, bare, cpu, ratios, shares []float64
+	var rates, bare, cpu, ratios, shares, leaders, clients []float64
 	for range turns {
 		b, err := measureSpawns(n, func() error { return repeat(gridPrograms, n, func() error { return bareSpawn(ctx, r.dir, program) }) })
 		if err != nil {
 			return err
 		}
-		began := time.Now()
-		used, err := w.cpuDuring(func() error { return repeat(16, n, func() error { return c.succeed(ctx) }) })
+		began, own := time.Now(), ownCPU()
+		before, err := cpuOfAll([]*process{leader, w})
 		if err != nil {
 			return err
 		}
+		if err := repeat(16, n, func() error { return c.succeed(ctx) }); err != nil {
+			return err
+		}
+		after, err := cpuOfAll([]*process{leader, w})
+		if err != nil {
+			return err
+		}
+		each := func(d time.Duration) float64 { return d.Seconds() * 1e6 / n }
+		leaders, clients = append(leaders, each(after[0]-before[0])), append(clients, each(ownCPU()-own))
+		used := after[1] - before[1]
 		rate := float64(n) / time.Since(began).Seconds()
 		rates, bare, ratios = append(rates, rate), append(bare, b.rate), append(ratios, rate/b.rate)
 		cpu, shares = append(cpu, used.Seconds()*1e6/n), append(shares, b.own)
@@ -129,6 +139,8 @@ func gridProgramRuns(ctx context.Context, r *report) error {
 	r.add("… processor time of the loop alone", median(shares), "µs/program", bar{})
 	r.add("… as jobs of the grid", median(rates), "jobs/s", bar{})
 	r.add("… processor time of the worker alone", median(cpu), "µs/job", bar{})
+	r.add("… of the leader", median(leaders), "µs/job", bar{})
+	r.add("… of the client", median(clients), "µs/job", bar{})
 	r.add("… memory of the worker, at most", memory/1e6, "MB", bar{})
 	r.add("jobs of the grid against the bare loop", median(ratios), "ratio", atLeast(0.9))
 	r.add("… the best turn", quantile(ratios, 1), "ratio", bar{})
