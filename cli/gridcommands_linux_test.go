@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -258,25 +259,24 @@ func TestG42DeadLetterCommands(t *testing.T) {
 func TestG49InterruptedWaitSaysHowToFindJobs(t *testing.T) {
 	t.Parallel()
 	g := newTestGrid(t)
-	g.script("hold", `echo >"`+g.path("began")+`"; while [ ! -e "`+g.path("go")+`" ]; do sleep 0.05; done; echo done`)
-	g.write("jobs.jsonl", strings.Repeat("{\"ExecName\":\"hold\"}\n", 2))
-	g.write("tied.jsonl", "{\"ExecName\":\"hold\",\"OnDisconnect\":\"cancel\"}\n")
+	g.script("hold", `echo >"`+g.path("began")+`$1"; while [ ! -e "`+g.path("go")+`" ]; do sleep 0.05; done; echo done`)
+	g.write("jobs.jsonl", strings.Repeat("{\"ExecName\":\"hold\",\"Args\":[\"1\"]}\n", 2))
+	g.write("tied.jsonl", "{\"ExecName\":\"hold\",\"Args\":[\"2\"],\"OnDisconnect\":\"cancel\"}\n")
 	l := g.leader("0")
 	g.worker(l.host, l.port)
 	const id = "35918bc9-196d-40ea-9779-889d79b753f0"
 	take := "`batchfleet grid results --client clientA --leader " + l.addr + "` takes its result"
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		want string
 		args []string
 	}{
-		{"interrupted; the job goes on if a leader has queued it: `batchfleet grid show " + id + "` shows it, `batchfleet grid cancel " + id + "` stops it, " + take, []string{"--id", id, "hold"}},
+		{"interrupted; the job goes on if a leader has queued it: `batchfleet grid show " + id + "` shows it, `batchfleet grid cancel " + id + "` stops it, " + take, []string{"--id", id, "hold", "0"}},
 		{"interrupted; the jobs that a leader has queued go on: `batchfleet grid list` shows them, `batchfleet grid cancel JOB…` stops them, ", []string{"--from", "jobs.jsonl"}},
 		{"batchfleet: interrupted\n", []string{"--from", "tied.jsonl"}},
 	} {
-		_ = os.Remove(g.path("began"))
 		p := launch(t, g.command(append([]string{"submit", "--wait", "--leader", l.addr, "--client", "clientA"}, tt.args...)...))
 		until(t, time.Minute, "it runs", func() bool {
-			_, err := os.Stat(g.path("began"))
+			_, err := os.Stat(g.path("began") + strconv.Itoa(i))
 			return err == nil
 		})
 		if code, _ := p.terminate(); code != 130 || !strings.Contains(p.log.String(), tt.want) {
