@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -40,6 +41,38 @@ func TestG51FirstResultCancelsJobElsewhere(t *testing.T) {
 		}
 		if got := a.ids(t, wire.ResultAck); !slices.Equal(got, []wire.GUID{j.ID}) {
 			t.Errorf("acknowledged are %v, want %s", got, j.ID)
+		}
+	})
+}
+
+func TestG51NoCancelBeforeResultIsTaken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1", "b:1")
+		a, b := n.leaders["a:1"], n.leaders["b:1"]
+		b.down = true
+		full := true
+		m := n.start(t, Config{OnResult: func(Result) error {
+			if full {
+				return errors.New("disk full")
+			}
+			return nil
+		}})
+		j := submit(t, m)
+		b.back()
+		a.crash()
+		after(time.Minute) // the job is moved
+		a.back()
+		after(time.Minute)
+		a.send(t, resultOf(j.ID, "a:1"))
+		after(time.Minute)
+		if got := b.ids(t, wire.Cancel); len(got) != 0 {
+			t.Errorf("%v is canceled at the other leader, and its result was not taken", got)
+		}
+		full = false
+		result(t, j)
+		after(0)
+		if got := b.ids(t, wire.Cancel); !slices.Equal(got, []wire.GUID{j.ID}) {
+			t.Errorf("canceled at the other leader are %v, want %s", got, j.ID)
 		}
 	})
 }

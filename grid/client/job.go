@@ -134,6 +134,16 @@ func (j *Job) leave() {
 	}
 }
 
+// arrived takes the job from its leader, as its result is here. Leaders that may still run it learn that when the result is taken for good: if
+// this process dies before, the next one must get no result that says that it was canceled. m.mu is held.
+func (j *Job) arrived() {
+	if j.at != nil && j.at != j.from {
+		j.was = append(j.was, j.at)
+	}
+	j.leave()
+	j.stopWaiting()
+}
+
 // callOff cancels the job at all leaders that may run it, except the one that has sent its result. m.mu is held.
 func (j *Job) callOff() {
 	for _, l := range append(j.was, j.at) {

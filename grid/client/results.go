@@ -15,7 +15,7 @@ func (m *Multi) result(l *leader, f *wire.Frame) {
 	switch {
 	case j != nil && j.from == nil:
 		j.result, j.from = f.Payload, l
-		j.callOff()
+		j.arrived()
 		m.tell(j)
 	case j != nil: // OnResult has not taken the first one yet, so this leader must keep its own
 		if l != j.from && !slices.Contains(j.others, l) {
