@@ -161,6 +161,7 @@ func (l *leader) session(ctx context.Context) error {
 	closer.Go(func() {
 		select {
 		case <-ctx.Done():
+			l.flush()        // the reader may still be at work on what came after a result
 			_ = conn.Close() // with what waits to be written
 		case <-conn.Done():
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/batchfleet/batchfleet/grid/link"
@@ -168,6 +169,36 @@ func TestG48AckFollowsOnResult(t *testing.T) {
 		}
 		if got := len(l.ids(t, wire.SubmitJob)); got != 1 {
 			t.Errorf("the job was sent %d times", got)
+		}
+	})
+}
+
+// TestG48AckIsSentWhenTheClientStops stops a client that has taken a result, and is at work on the next one.
+func TestG48AckIsSentWhenTheClientStops(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNet(t, "a:1")
+		l := n.leaders["a:1"]
+		earlier, goOn := wire.NewGUID(), make(chan struct{})
+		l.reply = func(l *fakeLeader, c *link.Conn, f wire.Frame) {
+			if f.Type == wire.SubmitJob {
+				_ = c.Send(resultOf(f.MsgID, l.address), resultOf(earlier, l.address))
+			}
+		}
+		m := n.client(t, Config{OnResult: func(r Result) error {
+			if r.JobID == earlier {
+				<-goOn
+			}
+			return nil
+		}})
+		stop := n.run(t, m)
+		j := submit(t, m)
+		result(t, j)
+		go stop()
+		synctest.Wait()
+		close(goOn)
+		stop()
+		if got := l.ids(t, wire.ResultAck); !slices.Contains(got, j.ID) {
+			t.Errorf("acknowledged: %v, want %v", got, j.ID)
 		}
 	})
 }
