@@ -1,9 +1,11 @@
 package leader
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -225,16 +227,30 @@ func (l *Leader) acked(p *peer, f wire.Frame, batch []event) ([]event, error) {
 		if sent := p.Send(p.ErrorFrame(f.CorrID, wire.CodeInvalid, err.Error())...); sent != nil {
 			return batch, sent
 		}
-		return append(batch, event{op: ack, peer: p.id, job: f.CorrID, attempt: f.MsgID, ended: &schedule.Ended{Reason: wire.ReasonError, Stderr: "its worker has sent a result that cannot be read: " + jobs.Clip(err.Error(), 500, "…")}}), nil
+		return append(batch, event{op: ack, peer: p.id, job: f.CorrID, attempt: f.MsgID, ended: &schedule.Ended{Reason: wire.ReasonError, Message: "its worker has sent a result that cannot be read: " + jobs.Clip(err.Error(), 500, "…")}}), nil
 	}
-	if !ended.OK && r.Reason == "" {
-		ended.Reason = wire.ReasonExit
+	if !ended.OK {
+		failure(ended, f.Payload)
 	}
 	if ended.Body, err = l.body(f.Payload, false); err != nil {
 		// It stays with its worker, which sends it again over its next connection.
 		return batch, fmt.Errorf("keep the result of job %s: %w", f.CorrID, err)
 	}
 	return append(batch, event{op: ack, peer: p.id, job: f.CorrID, attempt: f.MsgID, ended: ended}), nil
+}
+
+const (
+	maxFailure = 500     // bytes of the message of a failed attempt
+	maxOutput  = 2 << 10 // bytes of each output of a failed attempt
+)
+
+// failure reads what a dead letter tells of its last attempt from a result.
+func failure(e *schedule.Ended, payload []byte) {
+	var r struct{ Message, Stdout, Stderr string }
+	_ = json.Unmarshal(payload, &r) // a message that is no text is left out
+	end := func(s string) string { return strings.ToValidUTF8(s[max(0, len(s)-maxOutput):], "") }
+	e.Reason, e.Message = cmp.Or(e.Reason, wire.ReasonExit), jobs.Clip(r.Message, maxFailure, "…")
+	e.Stdout, e.Stderr = end(r.Stdout), end(r.Stderr)
 }
 
 // digest tells requests with the same id apart that are not the same. It is never 0.

@@ -158,3 +158,40 @@ func (r *rig) logged(id wire.GUID) (n int) {
 	}
 	return n
 }
+
+func TestG42DeadLetterTellsOfItsLastAttempt(t *testing.T) {
+	r := start(t, &leader.Leader{})
+	client, worker := r.client("clientA", 1, every...), r.worker(1, every...)
+	q := wire.JobRequest{JobID: wire.NewGUID(), ClientID: "clientA", ExecName: "calcA", Options: wire.Options{RetryOn: []string{"exit"}, MaxAttempts: 1}}
+	payload, err := wire.MarshalRequest(&q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.send(wire.Frame{Type: wire.SubmitJob, MsgID: q.JobID, Subject: wire.SubmitSubject("calcA"), Payload: payload})
+	f := worker.next()
+	code, long := 3, strings.Repeat("é", 5000)
+	payload, err = wire.MarshalResult(&wire.JobResult{
+		JobID: q.JobID, ClientID: "clientA", ExecName: "calcA", Status: wire.Failed, Reason: wire.ReasonExit, Message: "exit status 3", ExitCode: &code,
+		Stdout: "half\n", Stderr: long + "x is negative\n",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker.send(wire.Frame{Type: wire.AckJob, MsgID: f.CorrID, CorrID: f.MsgID, Payload: payload})
+	for f = client.next(); f.Type != wire.Result; f = client.next() { // SubmitAck is first
+	}
+	var result wire.JobResult
+	if err := json.Unmarshal(f.Payload, &result); err != nil {
+		t.Fatal(err)
+	}
+	if want := "its only attempt, on host, has failed: exit status 3"; result.Message != want || result.Reason != wire.ReasonDeadLetter || result.Attempt != 1 {
+		t.Errorf("it has ended with %s %q, attempt %d, want %q", result.Reason, result.Message, result.Attempt, want)
+	}
+	if n := len(result.Stderr); result.Stdout != "half\n" || !strings.HasSuffix(result.Stderr, "éx is negative\n") || n < 1<<10 || n > 2<<10 || strings.Contains(result.Stderr, "\uFFFD") {
+		t.Errorf("its output is %q and %q, want the end of the attempt's", result.Stdout, result.Stderr)
+	}
+	log, err := leader.Jobs{Leader: r.Leader}.Log(t.Context(), q.JobID.String(), jobapi.LogQuery{Tail: 10})
+	if n := len(log.Lines); err != nil || n != 2 || log.Lines[0].Text != "half" || !strings.HasSuffix(log.Lines[1].Text, "éx is negative") {
+		t.Errorf("its log is %v (%v), want the output of the attempt", log.Lines, err)
+	}
+}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -13,8 +14,10 @@ type Ended struct {
 	Client, Exec string // of the result, for a job that is not known
 	OK           bool
 	Reason       string // of a failure
-	Stderr       string // the end of it, after a failure
-	Body         Body   // the whole result
+	Message      string // the same for people; empty if the worker has sent none
+	Stdout       string // the end of what the program has written, after a failure
+	Stderr       string
+	Body         Body // the whole result
 }
 
 // Ack processes the result of a job. The first success counts, of any attempt; a failure counts only if it is of the current attempt.
@@ -28,8 +31,8 @@ func (c *Core) Ack(now Moment, id PeerID, jobID, attemptID wire.GUID, r Ended) {
 	if j != nil && r.Body.Size > 0 && (r.Client != j.line.client.name || r.Exec != j.line.exec.key.name) {
 		// It may be too large for a frame with the name of the client that gets it, or come from a worker that may not run this exec.
 		c.unstore(r.Body)
-		r = Ended{Reason: wire.ReasonError, Stderr: fmt.Sprintf("its worker has sent the result of a job of %s for the client %q", r.Exec, r.Client)}
-		c.emit(Effect{Op: ErrorTo, Peer: id, Job: jobID, Code: wire.CodeInvalid, Reason: r.Stderr})
+		r = Ended{Reason: wire.ReasonError, Message: fmt.Sprintf("its worker has sent the result of a job of %s for the client %q", r.Exec, r.Client)}
+		c.emit(Effect{Op: ErrorTo, Peer: id, Job: jobID, Code: wire.CodeInvalid, Reason: r.Message})
 	}
 	switch {
 	case j == nil:
@@ -87,7 +90,8 @@ func (c *Core) take(p *peer, j *job, r Ended) {
 		c.outOfLine(j)
 		c.unstore(r.Body)
 		c.Counts.Retried++
-		c.again(j, Attempt{Number: number, Worker: p.host, Reason: r.Reason + tail(r.Stderr), At: c.now}, p.worker, false, c.pause(int(j.attempts)))
+		failure := r // r itself would be allocated for each success
+		c.again(j, Attempt{Number: number, Worker: p.host, Reason: cmp.Or(r.Message, r.Reason), At: c.now, ended: &failure}, p.worker, false, c.pause(int(j.attempts)))
 		return
 	}
 	state := jobs.Succeeded
@@ -100,16 +104,9 @@ func (c *Core) take(p *peer, j *job, r Ended) {
 		j.more().last = r.Reason
 	}
 	if r.Body.Size == 0 { // the worker's result cannot be read
-		r.Body = c.ownResult(j, r.Reason, r.Stderr)
+		r.Body = c.ownResult(j, r.Reason, r.Message, nil)
 	}
 	c.end(j, state, r.Body)
-}
-
-func tail(s string) string {
-	if s == "" {
-		return ""
-	}
-	return ": " + s
 }
 
 // outOfLine takes an open job, which no worker has, out of the queue or list that it waits in.
@@ -192,11 +189,11 @@ func (c *Core) endWith(j *job, outcome jobs.State, reason, message string) {
 	if outcome == jobs.Failed {
 		j.more().last = reason
 	}
-	c.end(j, outcome, c.ownResult(j, reason, message))
+	c.end(j, outcome, c.ownResult(j, reason, message, nil))
 }
 
-// ownResult returns a result for a job that has none of a worker: OK if reason is empty.
-func (c *Core) ownResult(j *job, reason, message string) Body {
+// ownResult returns a result for a job that has none of a worker: OK if reason is empty. It has the output of the last attempt, if that is given.
+func (c *Core) ownResult(j *job, reason, message string, last *Ended) Body {
 	r := wire.JobResult{
 		JobID: j.id, ClientID: j.line.client.name, ExecName: j.line.exec.key.name, Status: wire.Failed, Stderr: message, Reason: reason, Message: message,
 		Attempt: int(j.attempts),
@@ -206,6 +203,9 @@ func (c *Core) ownResult(j *job, reason, message string) Body {
 	}
 	if reason == "" {
 		r.Status, r.Stderr = wire.OK, ""
+	}
+	if last != nil {
+		r.Stdout, r.Stderr = last.Stdout, cmp.Or(last.Stderr, message)
 	}
 	text, err := json.Marshal(r)
 	if err != nil {

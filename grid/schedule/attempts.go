@@ -122,7 +122,8 @@ func (c *Core) uncount(j *job, attemptID wire.GUID) {
 
 // again queues a job after an attempt that has not ended it, or makes it a dead letter.
 func (c *Core) again(j *job, a Attempt, worker wire.GUID, crashed bool, pause Moment) {
-	r := j.more()
+	r, result := j.more(), a.ended
+	a.ended = nil
 	r.history = append(r.history, a)
 	if len(r.history) > maxHistory {
 		r.history = slices.Delete(r.history, 0, len(r.history)-maxHistory)
@@ -137,11 +138,11 @@ func (c *Core) again(j *job, a Attempt, worker wire.GUID, crashed bool, pause Mo
 	case r.cancel:
 		c.endCanceled(j)
 	case int(j.crashes) >= c.cfg.MaxCrashes:
-		c.giveUp(j, "it has lost "+jobs.Count(int(j.crashes), "worker")+"; the last: "+a.Worker)
+		c.giveUp(j, "it has lost "+jobs.Count(int(j.crashes), "worker")+"; the last: "+a.Worker, result)
 	case j.attempts == 1 && limit == 1:
-		c.giveUp(j, "its only attempt, on "+a.Worker+", has failed: "+a.Reason)
+		c.giveUp(j, "its only attempt, on "+a.Worker+", has failed: "+a.Reason, result)
 	case int(j.attempts) >= limit:
-		c.giveUp(j, jobs.Count(int(j.attempts), "attempt")+" have failed; the last, on "+a.Worker+": "+a.Reason)
+		c.giveUp(j, jobs.Count(int(j.attempts), "attempt")+" have failed; the last, on "+a.Worker+": "+a.Reason, result)
 	default:
 		c.write(j, func(to Record, j *job) Record { return backRecord(to, j, a) })
 		c.delay(j, pause)

@@ -13,9 +13,10 @@ type deadLetter struct {
 	result []byte
 }
 
-// giveUp makes a job a dead letter, and sends its client a failed result. No worker has the job.
-func (c *Core) giveUp(j *job, reason string) {
-	c.deadLetter(j, reason, c.ownResult(j, wire.ReasonDeadLetter, reason))
+// giveUp makes a job a dead letter, and sends its client a failed result, with the output of the last attempt if its worker has sent that. No
+// worker has the job.
+func (c *Core) giveUp(j *job, reason string, last *Ended) {
+	c.deadLetter(j, reason, c.ownResult(j, wire.ReasonDeadLetter, reason, last))
 }
 
 func (c *Core) deadLetter(j *job, reason string, result Body) {

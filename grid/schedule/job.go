@@ -92,6 +92,7 @@ type Attempt struct {
 	Worker string // its host, or its id
 	Reason string
 	At     Moment
+	ended  *Ended // what its worker has sent; nil for a lost one, and in a history
 }
 
 // maxHistory is how many of a job's last attempts are kept.
