@@ -126,7 +126,9 @@ func (j Jobs) head(i *schedule.Info) jobapi.Job {
 		job.FinishedAt = at(i.Since)
 		if i.Reason != "" || i.State == jobs.Succeeded {
 			job.StartedAt = job.CreatedAt // the time of the start is not kept
-			job.Attempt++
+			if !i.Dead {
+				job.Attempt++
+			}
 		}
 	}
 	return job

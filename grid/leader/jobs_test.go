@@ -190,6 +190,11 @@ func TestG42DeadLetterTellsOfItsLastAttempt(t *testing.T) {
 	if n := len(result.Stderr); result.Stdout != "half\n" || !strings.HasSuffix(result.Stderr, "éx is negative\n") || n < 1<<10 || n > 2<<10 || strings.Contains(result.Stderr, "\uFFFD") {
 		t.Errorf("its output is %q and %q, want the end of the attempt's", result.Stdout, result.Stderr)
 	}
+	client.send(wire.Frame{Type: wire.Query, CorrID: q.JobID})
+	var info wire.StatusInfo
+	if err := json.Unmarshal(client.next().Payload, &info); err != nil || info.Attempt != 1 || r.one(q.JobID).Attempt != 1 {
+		t.Errorf("its client is shown attempt %d (%v), and others %d, want 1", info.Attempt, err, r.one(q.JobID).Attempt)
+	}
 	log, err := leader.Jobs{Leader: r.Leader}.Log(t.Context(), q.JobID.String(), jobapi.LogQuery{Tail: 10})
 	if n := len(log.Lines); err != nil || n != 2 || log.Lines[0].Text != "half" || !strings.HasSuffix(log.Lines[1].Text, "éx is negative") {
 		t.Errorf("its log is %v (%v), want the output of the attempt", log.Lines, err)

@@ -97,7 +97,11 @@ func (c *Core) Query(now Moment, clientName string, id wire.GUID) wire.StatusInf
 		return wire.StatusInfo{JobID: id, State: "unknown", Why: "this leader has no such job"}
 	}
 	i := c.info(j)
-	return wire.StatusInfo{JobID: id, State: i.State.String(), Attempt: i.Attempts + 1, Worker: i.Worker, Position: c.position(j), Why: c.Explain(now, id)}
+	attempt := i.Attempts
+	if !i.Dead {
+		attempt++
+	}
+	return wire.StatusInfo{JobID: id, State: i.State.String(), Attempt: attempt, Worker: i.Worker, Position: c.position(j), Why: c.Explain(now, id)}
 }
 
 // maxPosition is how many jobs are counted to find the position of one.
