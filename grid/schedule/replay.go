@@ -171,7 +171,8 @@ func (c *Core) replayEnd(r *reading) {
 		c.setBody(j, b)
 		c.add(j)
 		c.owe(j)
-	case !j.isOpen():
+	case !j.isOpen(): // an array has ended with its last element, or a job when it was canceled: by the clock of the replay
+		j.since = since
 		return
 	default:
 		c.end(j, outcome, b)

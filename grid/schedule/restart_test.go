@@ -49,6 +49,26 @@ func TestG76CanceledArrayStops(t *testing.T) {
 	s.want("result 1[0] to 1", "result 1 to 1", "kept 1[0] to 2")
 }
 
+func TestG73EndsKeepTheirTimes(t *testing.T) {
+	s := tell(t, Config{})
+	s.client(1, "a", 9)
+	array, canceled := s.submit(1, "a", "calc", wire.Options{Array: "0-0"}), s.submit(1, "a", "other", none)
+	s.WorkerHello(s.now, 2, WorkerInfo{ID: wire.NewGUID(), Pattern: "job.assign.calc", Features: modern})
+	s.Credit(s.now, 2, 1)
+	s.want("took 1 to 1", "took 2 to 1", "assign 1[0] to 2")
+	s.wait(time.Second)
+	s.ends(2, wire.ElementID(array, 0), "")
+	s.Cancel(s.now, "a", canceled)
+	s.want("result 1[0] to 1", "result 1 to 1", "kept 1[0] to 2", "result 2 to 1")
+	s.wait(time.Minute)
+	s.crash()
+	for _, id := range []wire.GUID{array, wire.ElementID(array, 0), canceled} {
+		if i, ok := s.Get(id); !ok || i.Since-i.Born != time.Second {
+			t.Errorf("%s has ended after %s, want 1s", s.names[id], i.Since-i.Born)
+		}
+	}
+}
+
 func TestG73AttemptsSurviveRestart(t *testing.T) {
 	s := tell(t, Config{})
 	s.client(1, "a", 9)
