@@ -97,7 +97,7 @@ func TestG69MistakesGetClearErrors(t *testing.T) {
 		{"leader 0 --tls-cert a.pem", "--tls-cert and --tls-key are given together"},
 		{"leader 0 --http 0.0.0.0:8095", "give --job-tokens-file"},
 		{"leader 0 --acl none.toml", "--acl: .*no such file"},
-		{"worker 127.0.0.1", "PORT is missing"},
+		{"worker 127.0.0.1", "PORT is missing: want HOST PORT .PATTERN., or HOST:PORT"},
 		{"worker 127.0.0.1 0", `PORT is "0": must be from 1 to 65535`},
 		{"worker 127.0.0.1 5000 a..b", "PATTERN: "},
 		{"worker 127.0.0.1 5000 calcA", `PATTERN is "calcA", and matches no job`},

@@ -30,9 +30,10 @@ func gridWorkerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "worker HOST [PORT] [PATTERN]",
 		Short: "Run the jobs that a leader gives out, until SIGTERM",
-		Long: "Run the jobs that a leader gives out, until SIGTERM. Several leaders are given as HOST:PORT,HOST:PORT. PATTERN says\n" +
-			"which jobs: those whose subject, job.assign.EXEC, it matches; * stands for one part of it, and > at its end for one\n" +
-			"or more. Without one it is job.assign.*. EXEC is a kind of the kinds file, or else the program EXEC.exe.\n\n" +
+		Long: "Run the jobs that a leader gives out, until SIGTERM. A leader is given as HOST PORT or HOST:PORT, several as\n" +
+			"HOST:PORT,HOST:PORT. PATTERN says which jobs: those whose subject, job.assign.EXEC, it matches; * stands for one part\n" +
+			"of it, and > at its end for one or more. Without one it is job.assign.*. EXEC is a kind of the kinds file, or else the\n" +
+			"program EXEC.exe.\n\n" +
 			"Settings: WORKER_MAX_PAR (how many jobs at once), WORKER_CPU_CAP and KINDS_FILE, see docs/configuration.md.",
 		Example: `  batchfleet grid worker 127.0.0.1 5000 job.assign.*
   batchfleet grid worker 127.0.0.1 5000 --kinds kinds.toml

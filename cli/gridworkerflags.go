@@ -61,7 +61,10 @@ func (f *gridWorkerFlags) register(c *cobra.Command) {
 	f.peer.register(flags)
 }
 
-// arguments reads HOST PORT [PATTERN], or HOST:PORT[,HOST:PORT…] [PATTERN].
+// workerUsage is which arguments a worker takes.
+const workerUsage = "HOST PORT [PATTERN], or HOST:PORT[,HOST:PORT…] [PATTERN]"
+
+// arguments reads [workerUsage].
 func (f *gridWorkerFlags) arguments(args []string) (err error) {
 	if len(args) > 1 && isPort(args[1]) {
 		var addr string
@@ -69,7 +72,7 @@ func (f *gridWorkerFlags) arguments(args []string) (err error) {
 		f.leaders, args = []string{addr}, args[2:]
 	} else {
 		if !strings.Contains(args[0], ":") {
-			return errors.New("PORT is missing: want `batchfleet grid worker HOST PORT [PATTERN]`")
+			return errors.New("PORT is missing: want " + workerUsage)
 		}
 		f.leaders, err = leaderList(args[0])
 		args = args[1:]
@@ -78,7 +81,7 @@ func (f *gridWorkerFlags) arguments(args []string) (err error) {
 	case err != nil:
 		return err
 	case len(args) > 1:
-		return fmt.Errorf("%.40q is one argument too many: want `batchfleet grid worker HOST PORT [PATTERN]`", args[1])
+		return fmt.Errorf("%.40q is one argument too many: want %s", args[1], workerUsage)
 	case len(args) == 1:
 		f.pattern = args[0]
 	}

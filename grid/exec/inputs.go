@@ -104,7 +104,7 @@ func (a *attempt) copyCached(to io.Writer, id string) error {
 func (a *attempt) openCached(id string) (*os.File, error) {
 	dir, err := os.OpenRoot(a.CacheDir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, rejected("there is no cache %s", a.CacheDir)
+		return nil, rejected("--cache-dir %s of the worker is not there", a.CacheDir)
 	}
 	if err != nil {
 		return nil, unavailable(err)

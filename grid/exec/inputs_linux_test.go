@@ -41,6 +41,10 @@ func TestG60FilesComeFromTheCache(t *testing.T) {
 	r.fails(from("other"), wire.ReasonRejected, `file "in": no file "other" in `+r.CacheDir)
 	r.fails(from("link"), wire.ReasonRejected, `file "in": no file "link" in `+r.CacheDir+" (path escapes from parent)")
 	r.fails(from("large"), wire.ReasonRejected, "larger than 100 bytes together")
+	if err := os.RemoveAll(r.CacheDir); err != nil {
+		t.Fatal(err)
+	}
+	r.fails(from("model"), wire.ReasonRejected, `file "in": --cache-dir `+r.CacheDir+" of the worker is not there")
 }
 
 func TestG70FilesComeFromTheStorage(t *testing.T) {
