@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -292,13 +294,41 @@ func becauseOf(r *wire.JobResult) string {
 	return fmt.Sprintf(": %s: %s", r.Reason, r.Message)
 }
 
+// checkDir returns what stands in the way of files for -o, which is better known before the jobs run. With --from their ids are not known yet.
+func (f *gridSubmitFlags) checkDir() error {
+	if f.from != "" {
+		return nil
+	}
+	there, err := os.ReadDir(f.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("-o: %w", err)
+	}
+	first, last, _ := wire.ParseArray(f.array) // a wrong one has its own error
+	for _, e := range there {
+		index, err := strconv.ParseInt(e.Name(), 10, 64)
+		switch {
+		case f.array == "":
+			return fmt.Errorf("-o: there is something in %s: give a directory that is empty, or that does not exist", f.dir)
+		case err == nil && first <= index && index <= last:
+			return fmt.Errorf("-o: %s is there already: give a directory without it, or one that does not exist", filepath.Join(f.dir, e.Name()))
+		}
+	}
+	return nil
+}
+
 // save puts the files that a program has left where they are wanted.
 func (s *gridSubmission) save(r *wire.JobResult) error {
 	if s.dir == "" || len(r.OutputArchive) == 0 {
 		return nil
 	}
 	dir := s.dir
-	if !s.single() {
+	switch {
+	case s.array != "" && r.Index != nil:
+		dir = filepath.Join(dir, strconv.FormatInt(*r.Index, 10))
+	case !s.single():
 		dir = filepath.Join(dir, r.JobID.String())
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil { //nolint:gosec // as the umask says

@@ -75,7 +75,7 @@ func gridSubmitCommand() *cobra.Command {
 	flags.BoolVar(&f.wait, "wait", false, "wait for the results; exit code 1 unless all jobs have succeeded")
 	f.queueTimeout = span(time.Minute)
 	flags.Var(&f.queueTimeout, "queue-timeout", "how long it may take until a leader answers and, without --wait, until it has queued a job; then exit code 3")
-	flags.StringVarP(&f.dir, "output", "o", "", "with --wait: put the files that each program has left into this directory, of several jobs into one for each")
+	flags.StringVarP(&f.dir, "output", "o", "", "with --wait: put the files that each program has left into this directory, of several jobs into one for each: DIR/INDEX with --array, DIR/JOBID with --from")
 	jsonFlag(c, &f.asJSON)
 	policyFlag(c, &f.policy)
 	complete(c, "retry-on", words("exit", "timeout"))
@@ -117,6 +117,9 @@ func (f *gridSubmitFlags) check(cmd *cobra.Command, args []string) error {
 	}
 	if f.dir != "" && !f.wait {
 		wrong = append(wrong, errors.New("-o is for what programs leave, once they have ended: give --wait, too"))
+	}
+	if f.dir != "" {
+		wrong = append(wrong, f.checkDir())
 	}
 	if f.queueTimeout.D() < time.Second {
 		wrong = append(wrong, fmt.Errorf("--queue-timeout is %s: must be 1s or more", f.queueTimeout.D()))

@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"os"
+	"testing"
+)
+
+func TestG69DirectoryOfResultsIsCheckedBeforeTheJobRuns(t *testing.T) {
+	t.Parallel()
+	g := newTestGrid(t)
+	g.script("leave", `echo "$1" >left.txt; echo "$1" >>"`+g.path("ran")+`"`)
+	l := g.leader("0")
+	g.worker(l.host, l.port)
+	submit := func(code int, want string, args ...string) {
+		t.Helper()
+		g.run(code, want, append([]string{"submit", "--leader", l.addr, "--client", "clientA", "--wait", "-o", "out"}, args...)...)
+	}
+	submit(0, "", "--array", "8-11", "leave", "{i}")
+	for _, index := range []string{"8", "9", "10", "11"} {
+		if text, err := os.ReadFile(g.path("out", index, "left.txt")); err != nil || string(text) != index+"\n" {
+			t.Errorf("the job of index %s has left %q, %v", index, text, err)
+		}
+	}
+	submit(0, "", "--array", "12", "leave", "{i}")
+	submit(2, "-o: there is something in out: give a directory that is empty, or that does not exist", "leave", "once")
+	submit(2, "-o: out/12 is there already: give a directory without it", "--array", "12-13", "leave", "again")
+	if err := os.WriteFile(g.path("file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	submit(2, "-o: .*file: not a directory", "-o", "file", "leave", "once")
+	if text, err := os.ReadFile(g.path("ran")); err != nil || len(text) != len("8\n9\n10\n11\n12\n") {
+		t.Errorf("the jobs that have run are %q, %v", text, err)
+	}
+}
