@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -30,5 +31,31 @@ func TestG69DirectoryOfResultsIsCheckedBeforeTheJobRuns(t *testing.T) {
 	submit(2, "-o: .*file: not a directory", "-o", "file", "leave", "once")
 	if text, err := os.ReadFile(g.path("ran")); err != nil || len(text) != len("8\n9\n10\n11\n12\n") {
 		t.Errorf("the jobs that have run are %q, %v", text, err)
+	}
+}
+
+func TestG69WaitSaysWhyJobIsQueued(t *testing.T) {
+	t.Parallel()
+	g := newTestGrid(t)
+	empty, l := g.leader("0"), g.leader("0")
+	g.worker(l.host, l.port)
+	const none = "; EXEC is the name without .exe: calcA\n"
+	for _, tt := range []struct {
+		leader *gridLeader
+		want   string
+		args   []string
+	}{
+		{l, " waits: no worker takes job.assign.calcA.exe: the connected workers take job.assign.*" + none, []string{"calcA.exe"}},
+		{l, " waits: no worker takes job.assign.calcA.exe: the connected workers take job.assign.*" + none, []string{"--array", "0-3", "calcA.exe"}},
+		{empty, " waits: no worker takes job.assign.calcA: no worker is connected\n", []string{"calcA"}},
+	} {
+		p := launch(t, g.command(append([]string{"submit", "--wait", "--leader", tt.leader.addr, "--client", "clientA"}, tt.args...)...))
+		defer func() {
+			p.untilLogged(tt.want)
+			p.terminate()
+			if n := strings.Count(p.log.String(), " waits: "); n != 1 {
+				t.Errorf("that it waits is said %d times\n%s", n, p.log)
+			}
+		}()
 	}
 }

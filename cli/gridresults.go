@@ -30,7 +30,8 @@ type gridSubmission struct {
 	*client.Multi
 	out, stderr io.Writer
 
-	several bool // their output is not printed
+	several bool   // their output is not printed
+	exec    string // EXEC, if it is given
 	jobs    []*client.Job
 	lasting []*client.Job // those that do not end with the connection
 
@@ -80,6 +81,9 @@ func (s *gridSubmission) goingOn() string {
 
 // all submits all jobs, and follows them.
 func (s *gridSubmission) all(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		s.exec = args[0]
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	late := time.AfterFunc(s.queueTimeout.D(), func() {
@@ -173,6 +177,7 @@ func refusedJob(j *client.Job, err error) error {
 
 // ended waits until all jobs have ended.
 func (s *gridSubmission) ended(ctx context.Context) error {
+	defer afterwards(ctx, queuedPatience, s.noteQueued)()
 	var lost []error
 	for _, j := range s.jobs {
 		if _, err := j.WaitPayload(ctx); err != nil {
@@ -189,6 +194,44 @@ func (s *gridSubmission) ended(ctx context.Context) error {
 		lost = append(lost, program.Exit(program.Failed, fmt.Errorf("%s failed", jobs.Count(s.failed, "job"))))
 	}
 	return errors.Join(lost...)
+}
+
+// noteQueued says on stderr, once, why the first unfinished job does not run yet, as its leader explains it.
+func (s *gridSubmission) noteQueued(ctx context.Context) {
+	for {
+		if why := s.whyQueued(ctx); why != "" {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			fmt.Fprintln(s.stderr, "batchfleet:", oneLine(why))
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(queuedPatience):
+		}
+	}
+}
+
+// whyQueued says why the first unfinished job is queued. It is empty if that job runs, or if its leader does not tell.
+func (s *gridSubmission) whyQueued(ctx context.Context) string {
+	for _, j := range s.jobs {
+		select {
+		case <-j.Done():
+			continue
+		default:
+		}
+		info, err := s.Query(ctx, j.ID)
+		if err != nil || info.Why == "" || info.State != jobs.Queued.String() {
+			return ""
+		}
+		why := fmt.Sprintf("job %s waits: %s", j.ID, info.Why)
+		if name, isFile := strings.CutSuffix(s.exec, ".exe"); isFile {
+			why += "; EXEC is the name without .exe: " + name
+		}
+		return why
+	}
+	return ""
 }
 
 // single reports whether one job alone is submitted, whose output is printed.
