@@ -28,7 +28,7 @@ func cancelCommand(c *connection) *cobra.Command {
 				}
 			}
 			if err != nil && at.IsZero() && wait && ctx.Err() != nil {
-				err = program.Exit(program.Interrupted, fmt.Errorf("interrupted; the job has been asked to stop: `batchfleet get %s%s` shows whether it has", oneLine(j.ID), c.given()))
+				err = program.Exit(program.Interrupted, fmt.Errorf("interrupted; the job has been asked to stop: `batchfleet %s%s%s` shows whether it has", showOf(c.group), oneLine(j.ID), c.given()))
 			}
 			if err != nil {
 				return err

@@ -36,7 +36,9 @@ type connection struct {
 
 	// The flags, and what stands for them.
 	api, tokenFile, caFile, scope string
-	old                           bool // of the commands `batchfleet job …`, which always ask a server
+	old                           bool     // of the commands `batchfleet job …`, which always ask a server
+	group                         string   // "relay " or "grid ", of a command of these
+	usual                         []string // values of its flags that need not be given
 
 	local *localServer // nil for a server elsewhere
 }
@@ -266,14 +268,14 @@ func (c *connection) unknown(id string) string {
 		return "operations are known only to what runs them. `batchfleet run` without --api has printed what there was to know, and forgotten it; " +
 			"of one that a server runs, ask the server: --api"
 	case operation:
-		return "this server knows no such operation: it forgets the oldest, and all when it restarts; `batchfleet list" + c.given() + "` shows what there is"
+		return "this server knows no such operation: it forgets the oldest, and all when it restarts; `batchfleet " + c.group + "list" + c.given() + "` shows what there is"
 	case c.scope == "fleet":
-		return "scope fleet has no such job, or not any more: they are kept for 24 h after their last change; " + forgotten + "; `batchfleet list" + c.given() + "` shows what there is"
+		return "scope fleet has no such job, or not any more: they are kept for 24 h after their last change; " + forgotten + "; `batchfleet " + c.group + "list" + c.given() + "` shows what there is"
 	case c.scope != "":
-		return "scope " + c.scope + " has no such job, or not any more; `batchfleet list" + c.given() + "` shows what there is"
+		return "scope " + c.scope + " has no such job, or not any more; `batchfleet " + c.group + "list" + c.given() + "` shows what there is"
 	}
 	return "no such job, or not any more: a fleet's are kept for 24 h after their last change, a gateway's for 7 days as a rule; " + forgotten +
-		"; `batchfleet list" + c.given() + "` shows what there is"
+		"; `batchfleet " + c.group + "list" + c.given() + "` shows what there is"
 }
 
 // coded gives an error its exit code. It explains what only a server's operator can repair.

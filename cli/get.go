@@ -34,7 +34,7 @@ func getCommand(c *connection) *cobra.Command {
 		if j.Status == jobs.Queued {
 			why = c.whyQueued(ctx, j.Scope, knownKind(j))
 		}
-		return printJob(out, j, why, c.given())
+		return printJob(out, j, why, c.group, c.given())
 	})
 	c.flags(cmd)
 	c.scopeFlag(cmd)
@@ -51,15 +51,15 @@ func knownKind(j jobapi.Job) jobs.Kind {
 	return jobs.Kind(kindOf(j.Type))
 }
 
-// printJob prints a job, with why it is queued, if that is known. server are the flags that name its server.
-func printJob(out io.Writer, j jobapi.Job, why, server string) error {
+// printJob prints a job, with why it is queued, if that is known. group and server are those of the command that fetches its files.
+func printJob(out io.Writer, j jobapi.Job, why, group, server string) error {
 	failure := ""
 	if j.Error != nil {
 		failure = reasonOf(j.Error)
 	}
 	result, files := jsonObject(j.Result), ""
 	if _, keeps := keepers[j.Scope]; keeps && j.Status == jobs.Succeeded {
-		files = "batchfleet result -o " + oneLine(j.ID) + " " + oneLine(j.ID) + server
+		files = "batchfleet " + group + "result -o " + oneLine(j.ID) + " " + oneLine(j.ID) + server
 	}
 	t := newTable(out)
 	t.pairs(

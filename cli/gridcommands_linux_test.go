@@ -265,13 +265,13 @@ func TestG49InterruptedWaitSaysHowToFindJobs(t *testing.T) {
 	l := g.leader("0")
 	g.worker(l.host, l.port)
 	const id = "35918bc9-196d-40ea-9779-889d79b753f0"
-	take := "`batchfleet grid results --client clientA --leader " + l.addr + "` takes its result"
+	take := "`batchfleet grid results --client clientA --leader " + l.addr + "` takes its result; URL is the Job API of the leader, its --http"
 	for i, tt := range []struct {
 		want string
 		args []string
 	}{
-		{"interrupted; the job goes on if a leader has queued it: `batchfleet grid show " + id + "` shows it, `batchfleet grid cancel " + id + "` stops it, " + take, []string{"--id", id, "hold", "0"}},
-		{"interrupted; the jobs that a leader has queued go on: `batchfleet grid list` shows them, `batchfleet grid cancel JOB…` stops them, ", []string{"--from", "jobs.jsonl"}},
+		{"interrupted; the job goes on if a leader has queued it: `batchfleet grid show " + id + " --api URL` shows it, `batchfleet grid cancel " + id + " --api URL` stops it, " + take, []string{"--id", id, "hold", "0"}},
+		{"interrupted; the jobs that a leader has queued go on: `batchfleet grid list --api URL` shows them, `batchfleet grid cancel JOB… --api URL` stops them, ", []string{"--from", "jobs.jsonl"}},
 		{"batchfleet: interrupted\n", []string{"--from", "tied.jsonl"}},
 	} {
 		p := launch(t, g.command(append([]string{"submit", "--wait", "--leader", l.addr, "--client", "clientA"}, tt.args...)...))

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 func TestG69DirectoryOfResultsIsCheckedBeforeTheJobRuns(t *testing.T) {
@@ -57,5 +59,38 @@ func TestG69WaitSaysWhyJobIsQueued(t *testing.T) {
 				t.Errorf("that it waits is said %d times\n%s", n, p.log)
 			}
 		}()
+	}
+}
+
+func TestG69HintsNameCommandsOfTheGrid(t *testing.T) {
+	t.Parallel()
+	g := newTestGrid(t)
+	g.script("hold", `echo held; while [ ! -e "`+g.path("go")+`" ]; do sleep 0.05; done; echo left >left.txt`)
+	l := g.leader("0")
+	g.worker(l.host, l.port)
+	id := l.submit("hold")
+	l.untilState(id, "running")
+	p := launch(t, g.command("logs", "-f", id, "--api", l.url))
+	p.untilLogged("held")
+	if code, _ := p.terminate(); code != 130 || !strings.Contains(p.log.String(), "`batchfleet grid show "+id+" --api "+l.url+"` shows it, `batchfleet grid cancel "+id+" --api "+l.url+"` stops it") {
+		t.Errorf("grid logs -f, interrupted, ends with exit code %d\n%s", code, p.log)
+	}
+	l.submit("hold")
+	l.about(0, "more: batchfleet grid list --api "+l.url+" --limit 1 --cursor ", "list", "--limit", "1")
+	l.about(1, "; `batchfleet grid list --api "+l.url+"` shows what there is", "show", "35918bc9-196d-40ea-9779-889d79b753f0")
+	g.write("go", "")
+	l.untilState(id, "succeeded")
+	l.about(0, "files +batchfleet grid result -o "+id+" "+id+" --api ", "show", id)
+}
+
+func TestG69HintsLeaveOutTheUsualServer(t *testing.T) {
+	t.Parallel()
+	var c *connection
+	ofGrid(func(made *connection) *cobra.Command { c = made; return getCommand(c) }, "show JOB…", "", "")
+	if got := c.given(); got != "" {
+		t.Errorf("without flags the hints have%s", got)
+	}
+	if c.api = "http://127.0.0.1:1"; c.given() != " --api http://127.0.0.1:1" {
+		t.Errorf("with --api the hints have%s", c.given())
 	}
 }

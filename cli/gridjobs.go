@@ -51,7 +51,7 @@ func gridExplainCommand() *cobra.Command {
 	}
 	c.flags(cmd)
 	gridDefaults(cmd)
-	c.scope = leader.Scope
+	c.scope, c.group, c.usual = leader.Scope, "grid ", []string{c.api}
 	cmd.ValidArgsFunction = c.completeJobs
 	return cmd
 }

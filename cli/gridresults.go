@@ -69,14 +69,16 @@ func (f *gridSubmitFlags) submit(cmd *cobra.Command, args []string) error {
 // goingOn says that jobs which are no longer waited for go on, how to look at them, to stop them and to take their results.
 func (s *gridSubmission) goingOn() string {
 	results := "batchfleet grid results --client " + s.client
+	api, where := "", ""
 	if s.leaders != defaultLeader {
 		results += " --leader " + program.ShellWord(s.leaders)
+		api, where = " --api URL", "; URL is the Job API of the leader, its --http"
 	}
 	if len(s.lasting) == 1 {
 		id := s.lasting[0].ID
-		return fmt.Sprintf("the job goes on if a leader has queued it: `batchfleet grid show %s` shows it, `batchfleet grid cancel %s` stops it, `%s` takes its result", id, id, results)
+		return fmt.Sprintf("the job goes on if a leader has queued it: `batchfleet grid show %s%s` shows it, `batchfleet grid cancel %s%s` stops it, `%s` takes its result%s", id, api, id, api, results, where)
 	}
-	return fmt.Sprintf("the jobs that a leader has queued go on: `batchfleet grid list` shows them, `batchfleet grid cancel JOB…` stops them, `%s` takes their results", results)
+	return fmt.Sprintf("the jobs that a leader has queued go on: `batchfleet grid list%s` shows them, `batchfleet grid cancel JOB…%s` stops them, `%s` takes their results%s", api, api, results, where)
 }
 
 // all submits all jobs, and follows them.

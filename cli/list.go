@@ -116,7 +116,10 @@ type moreJobs struct{ scope, cursor string }
 
 // hint says what to type, with the flags that were given to this command.
 func (m moreJobs) hint(cmd *cobra.Command) string {
-	say := "more: " + cmd.CommandPath() + " --scope " + m.scope
+	say := "more: " + cmd.CommandPath()
+	if f := cmd.Flags().Lookup("scope"); f != nil && !f.Hidden {
+		say += " --scope " + m.scope
+	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
 		case "scope", "cursor":

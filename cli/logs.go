@@ -37,7 +37,7 @@ func logsCommand(c *connection) *cobra.Command {
 		out := cmd.OutOrStdout()
 		if follow {
 			err := c.Follow(ctx, j.Scope, j.ID, true, func(e apiclient.Event) error { return printLines(out, e.Lines, q.Times, asJSON) })
-			return interrupted(ctx, err, c.given(), j.ID)
+			return interrupted(ctx, err, c.group, c.given(), j.ID)
 		}
 		q.Since, q.Times = since.D(), q.Times || asJSON
 		text, err := c.Log(ctx, j.Scope, j.ID, q)

@@ -43,7 +43,7 @@ func ofScope(scope string, defaults func(*cobra.Command), make func(*connection)
 	if f := cmd.Flags().Lookup("scope"); f != nil {
 		f.Hidden = true
 	}
-	c.scope = scope
+	c.scope, c.group, c.usual = scope, scope+" ", []string{c.api, c.tokenFile}
 	return cmd
 }
 

@@ -50,7 +50,7 @@ func resultCommand(c *connection) *cobra.Command {
 		out := cmd.OutOrStdout()
 		switch {
 		case !keepers[j.Scope]:
-			return program.Exit(program.Usage, fmt.Errorf("job %s is an operation and leaves no files: `batchfleet get %s%s` shows its result", j.ID, j.ID, c.given()))
+			return program.Exit(program.Usage, fmt.Errorf("job %s is an operation and leaves no files: `batchfleet %s%s%s` shows its result", j.ID, showOf(c.group), j.ID, c.given()))
 		case j.Status == jobs.Failed:
 			return ended(j)
 		case j.Status != jobs.Succeeded:
@@ -80,7 +80,7 @@ func (c *connection) fileOf(j jobapi.Job, files []jobapi.Artifact, name string) 
 	if i := slices.IndexFunc(files, func(a jobapi.Artifact) bool { return a.Name == name }); i >= 0 {
 		return files[i], nil
 	}
-	return jobapi.Artifact{}, program.Exit(program.Failed, fmt.Errorf("job %s has no %.128s; `batchfleet result --list %s%s` shows what it has", j.ID, oneLine(name), j.ID, c.given()))
+	return jobapi.Artifact{}, program.Exit(program.Failed, fmt.Errorf("job %s has no %.128s; `batchfleet %sresult --list %s%s` shows what it has", j.ID, oneLine(name), c.group, j.ID, c.given()))
 }
 
 // print writes a file of a job to out, safe for a terminal if it is one.
@@ -138,7 +138,7 @@ func (c *connection) onlyText(j jobapi.Job, files []jobapi.Artifact) (string, er
 	if len(texts) > 1 {
 		what = fmt.Sprintf("%d files of text", len(texts))
 	}
-	return "", program.Exit(program.Failed, fmt.Errorf("job %s has %s; `batchfleet result --list %s%s` shows what it has, --artifact prints one", j.ID, what, j.ID, c.given()))
+	return "", program.Exit(program.Failed, fmt.Errorf("job %s has %s; `batchfleet %sresult --list %s%s` shows what it has, --artifact prints one", j.ID, what, c.group, j.ID, c.given()))
 }
 
 // isText reports whether a file is made of lines that people can read.

@@ -163,9 +163,9 @@ func (f *submitFlags) waiting(ctx context.Context, sent []submitted, flags strin
 	ids := each(sent, func(s submitted) string { return string(s.ID) })
 	return limited, cancel, func(err error) error {
 		if errors.Is(err, context.DeadlineExceeded) && limited.Err() != nil && ctx.Err() == nil {
-			return program.Exit(program.Failed, fmt.Errorf("gave up waiting after %s; %s", timeout, goingOn(flags, ids...)))
+			return program.Exit(program.Failed, fmt.Errorf("gave up waiting after %s; %s", timeout, goingOn("", flags, ids...)))
 		}
-		return interrupted(ctx, err, flags, ids...)
+		return interrupted(ctx, err, "", flags, ids...)
 	}
 }
 

@@ -180,27 +180,35 @@ func stillWaiting(why string) string {
 }
 
 // interrupted is err, or, where the command that waits for these jobs was interrupted, that the
-// jobs go on, and how to look at them and to stop them. flags are those that name their server.
-func interrupted(ctx context.Context, err error, flags string, ids ...string) error {
+// jobs go on, and how to look at them and to stop them. group and flags are those of the commands for that.
+func interrupted(ctx context.Context, err error, group, flags string, ids ...string) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
-	return program.Exit(program.Interrupted, errors.New("interrupted; "+goingOn(flags, ids...)))
+	return program.Exit(program.Interrupted, errors.New("interrupted; "+goingOn(group, flags, ids...)))
 }
 
 // goingOn says that jobs which are no longer waited for go on, how to look at them and to stop them.
-func goingOn(flags string, ids ...string) string {
+func goingOn(group, flags string, ids ...string) string {
 	if len(ids) == 1 {
 		id := oneLine(ids[0]) + flags
-		return fmt.Sprintf("the job goes on: `batchfleet get %s` shows it, `batchfleet cancel %s` stops it", id, id)
+		return fmt.Sprintf("the job goes on: `batchfleet %s%s` shows it, `batchfleet %scancel %s` stops it", showOf(group), id, group, id)
 	}
-	return fmt.Sprintf("the jobs that have not ended go on: `batchfleet list%s` shows them, `batchfleet cancel JOB…%s` stops them", flags, flags)
+	return fmt.Sprintf("the jobs that have not ended go on: `batchfleet %slist%s` shows them, `batchfleet %scancel JOB…%s` stops them", group, flags, group, flags)
+}
+
+// showOf is the command that shows a job, with its group.
+func showOf(group string) string {
+	if group == "" {
+		return "get "
+	}
+	return group + "show "
 }
 
 // given returns the flags by which the server was given to this command, as they are typed.
 func (c *connection) given() (flags string) {
 	for _, f := range []struct{ name, value string }{{"api", c.api}, {"token-file", c.tokenFile}, {"ca-file", c.caFile}} {
-		if f.value != "" {
+		if f.value != "" && !slices.Contains(c.usual, f.value) {
 			flags += " --" + f.name + " " + program.ShellWord(oneLine(f.value))
 		}
 	}

@@ -68,7 +68,7 @@ func (c *connection) watch(ctx context.Context, out io.Writer, scope, id string,
 		}
 		return last, program.Exit(program.Interrupted, errors.New(note))
 	case err != nil:
-		return last, interrupted(ctx, err, c.given(), id)
+		return last, interrupted(ctx, err, c.group, c.given(), id)
 	}
 	if !asJSON && last.Error != nil && printed == changeLine(last) { // why is said
 		return last, program.Exit(program.Failed, fmt.Errorf("job %s %s", last.ID, last.Status))
