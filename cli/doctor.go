@@ -48,13 +48,16 @@ func (c check) run(ctx context.Context) checked {
 		return r
 	}
 	r.Do = c.help(err)
-	if errors.Is(err, worker.ErrDraining) { // an operator wants it
-		r.Result, r.Found = "warn", err.Error()
+	if w := (warning{}); errors.As(err, &w) || errors.Is(err, worker.ErrDraining) { // an operator wants the latter
+		r.Result, r.Found = "warn", strings.ReplaceAll(err.Error(), "\n", "; ")
 		return r
 	}
 	r.Result, r.Found = "FAIL", strings.NewReplacer("\n", "; ", jobs.ErrUnavailable.Error()+": ", "").Replace(err.Error())
 	return r
 }
+
+// warning is what a check has found that does not make it fail.
+type warning struct{ error }
 
 func doctorCommand() *cobra.Command {
 	var asJSON bool

@@ -32,7 +32,7 @@ func gridClientCommand() *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		addr, err := joinLeader(args[0], args[1])
 		if err != nil {
-			return program.Exit(program.Usage, err)
+			return wrongOrder(cmd, err)
 		}
 		var env GridClientEnv
 		if len(args) == 4 {
@@ -64,7 +64,7 @@ func gridMultiCommand() *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		leaders, total, err := client.ParseEndpoints(args[1:])
 		if err != nil {
-			return program.Exit(program.Usage, err)
+			return wrongOrder(cmd, err)
 		}
 		chosen, err := parsePolicy(policy)
 		if err != nil {
@@ -75,6 +75,11 @@ func gridMultiCommand() *cobra.Command {
 	policyFlag(c, &policy)
 	peer.register(c.Flags())
 	return c
+}
+
+// wrongOrder adds the usage line to what is wrong with an argument: it may stand in the place of another one.
+func wrongOrder(cmd *cobra.Command, err error) error {
+	return program.Exit(program.Usage, fmt.Errorf("%w; want `%s`", err, cmd.UseLine()))
 }
 
 func policyFlag(c *cobra.Command, policy *string) {

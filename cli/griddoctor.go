@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -179,7 +178,10 @@ func (f *gridWorkerFlags) checks(ctx context.Context) []check {
 		"flags", "flags, settings, token and certificates", func(context.Context) (string, error) { return "no mistakes", wrong },
 		always("correct the flags, variables and files that are named"),
 	}, {
-		"programs", f.exeDir, func(context.Context) (string, error) { return lookAtPrograms(f.exeDir, len(ofKinds) > 0) },
+		"programs", f.exeDir, func(context.Context) (string, error) {
+			n, err := f.programs(len(ofKinds) > 0)
+			return jobs.Count(n, "program"), err
+		},
 		always("put the programs there, as EXEC.exe, and let them be executed (chmod +x), or give another --exe-dir"),
 	}, {
 		"jobs", f.jobsDir, func(ctx context.Context) (string, error) { return lookAtJobsDir(ctx, f.jobsDir) },
@@ -208,37 +210,6 @@ func (f *gridWorkerFlags) checks(ctx context.Context) []check {
 		})
 	}
 	return all
-}
-
-// lookAtPrograms says how many programs there are, and which cannot be executed. There need be none beside a kinds file.
-func lookAtPrograms(dir string, besideKinds bool) (string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && (!besideKinds || !errors.Is(err, fs.ErrNotExist)) {
-		return "", err
-	}
-	n := 0
-	var wrong []error
-	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), ".exe")
-		if !ok {
-			continue
-		}
-		info, err := os.Stat(filepath.Join(dir, e.Name()))
-		switch {
-		case err != nil:
-		case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
-			err = fmt.Errorf("%s is no file that may be executed", e.Name())
-		default:
-			if err = wire.CheckExecName(name); err == nil {
-				n++
-			}
-		}
-		wrong = append(wrong, err)
-	}
-	if n == 0 && !besideKinds {
-		wrong = append(wrong, errors.New("it has no program EXEC.exe"))
-	}
-	return jobs.Count(n, "program"), errors.Join(wrong...)
 }
 
 // lookAtJobsDir reports whether a program can run in a directory.

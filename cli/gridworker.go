@@ -70,6 +70,7 @@ func (f *gridWorkerFlags) serve(ctx context.Context, env *GridWorkerEnv, out io.
 	if err != nil {
 		return err
 	}
+	f.warnOfPrograms(ctx, file != nil, log)
 	if err := runner.Open(); err != nil {
 		return program.Exit(program.Usage, fmt.Errorf("--jobs-dir: %w", err))
 	}
