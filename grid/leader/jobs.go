@@ -54,18 +54,22 @@ func (j Jobs) List(ctx context.Context, q jobapi.Query) (page jobapi.Page, err e
 	if q.Type != "" && !isOurs {
 		return page, nil
 	}
+	var all []schedule.Info
 	err = j.do(ctx, func(c *schedule.Core) {
 		next := c.Jobs(position, func(i *schedule.Info) bool {
 			return (q.Status == 0 || i.State == q.Status) && (q.Type == "" || i.Exec == exec)
 		}, func(i schedule.Info) bool {
-			head := j.head(&i)
-			page.Items = append(page.Items, head.Item())
-			return len(page.Items) < q.Limit
+			all = append(all, i)
+			return len(all) < q.Limit
 		})
 		if next > 0 {
 			page.Next = strconv.FormatUint(next, 10)
 		}
 	})
+	for i := range all {
+		head := j.head(&all[i])
+		page.Items = append(page.Items, head.Item())
+	}
 	return page, err
 }
 
@@ -124,7 +128,13 @@ func (j Jobs) head(i *schedule.Info) jobapi.Job {
 		job.Attempt++
 	case i.State.Terminal():
 		job.FinishedAt = at(i.Since)
-		if i.Reason != "" || i.State == jobs.Succeeded {
+		ran := j.ran(i)
+		job.Worker = jobapi.ShownText(ran.Worker, 255)
+		switch {
+		case i.State == jobs.Canceled && ran.Worker != "": // while it ran
+			job.StartedAt = at(min(max(i.Born, i.Since-time.Duration(ran.DurationMs)*time.Millisecond), i.Since)) // by the worker's clock
+			job.Attempt++
+		case i.Reason != "" || i.State == jobs.Succeeded:
 			job.StartedAt = job.CreatedAt // the time of the start is not kept
 			if !i.Dead {
 				job.Attempt++
@@ -132,6 +142,16 @@ func (j Jobs) head(i *schedule.Info) jobapi.Job {
 		}
 	}
 	return job
+}
+
+// ran returns the result of a job that has ended, for its Worker and DurationMs: empty if the result is kept in a file.
+func (j Jobs) ran(i *schedule.Info) (r wire.JobResult) {
+	if n := len(i.History); i.Dead && n > 0 {
+		r.Worker = i.History[n-1].Worker
+	} else if len(i.Body.Bytes) <= j.Leader.LargeBody {
+		_ = json.Unmarshal(i.Body.Bytes, &r) // a result without them is one, too
+	}
+	return r
 }
 
 // job returns all that is shown of a job.

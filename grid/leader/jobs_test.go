@@ -200,3 +200,33 @@ func TestG42DeadLetterTellsOfItsLastAttempt(t *testing.T) {
 		t.Errorf("its log is %v (%v), want the output of the attempt", log.Lines, err)
 	}
 }
+
+func TestG74CanceledJobShowsItsAttempt(t *testing.T) {
+	r := start(t, &leader.Leader{})
+	client, worker := r.client("clientA", 1, every...), r.worker(1, every...)
+	id, submit := submission("clientA", "calcA")
+	client.send(submit)
+	f := worker.next()
+	worker.send(wire.Frame{Type: wire.Accept, MsgID: f.CorrID, CorrID: f.MsgID})
+	client.send(wire.Frame{Type: wire.Cancel, CorrID: id})
+	if c := worker.next(); c.Type != wire.Cancel {
+		t.Fatalf("the worker gets %s", c.Type)
+	}
+	payload, err := wire.MarshalResult(&wire.JobResult{
+		JobID: id, ClientID: "clientA", ExecName: "calcA", Status: wire.Failed, Reason: wire.ReasonCanceled, Worker: "host", DurationMs: 1 << 40, // its clock goes fast
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker.send(wire.Frame{Type: wire.AckJob, MsgID: f.CorrID, CorrID: f.MsgID, Payload: payload})
+	for f = client.next(); f.Type != wire.Result; f = client.next() { // SubmitAck is first
+	}
+	job := r.one(id)
+	if job.Status != jobs.Canceled || job.Worker != "host" || job.Attempt != 1 || !job.StartedAt.Equal(job.CreatedAt.Time) {
+		t.Errorf("it is %s, worker %q, attempt %d, started %v", job.Status, job.Worker, job.Attempt, job.StartedAt)
+	}
+	page, err := leader.Jobs{Leader: r.Leader}.List(t.Context(), jobapi.Query{Limit: 1})
+	if err != nil || len(page.Items) != 1 || page.Items[0].Worker != "host" {
+		t.Errorf("the list has %+v (%v)", page.Items, err)
+	}
+}
