@@ -94,3 +94,31 @@ func TestG69HintsLeaveOutTheUsualServer(t *testing.T) {
 		t.Errorf("with --api the hints have%s", c.given())
 	}
 }
+
+func TestG69ResultFetchesWhatFailedJobHasLeft(t *testing.T) {
+	t.Parallel()
+	g := newTestGrid(t)
+	g.script("leave", `echo why >left.txt; exit "$1"`)
+	l := g.leader("0")
+	g.worker(l.host, l.port)
+	for _, tt := range []struct{ code, state string }{{"0", "succeeded"}, {"1", "failed"}} {
+		id := l.submit("leave", tt.code)
+		l.untilState(id, tt.state)
+		l.about(2, "what the program of job "+id+" has left is archive.zip: give -o DIR", "result", id)
+		l.about(0, "archive.zip", "result", "--list", id)
+		l.about(0, "^"+tt.state+"/archive.zip\n$", "result", "-o", tt.state, id)
+	}
+	const taken = "35918bc9-196d-40ea-9779-889d79b753f0"
+	g.run(1, "exit status 1", "submit", "--leader", l.addr, "--client", "clientA", "--id", taken, "--wait", "leave", "1")
+	l.about(0, "archive.zip", "result", "-o", "taken", taken)
+	dead := l.submit("--retry-on", "exit", "--max-attempts", "1", "leave", "1") // of it the leader keeps the request alone
+	l.untilState(dead, "failed")
+	l.about(1, "job "+dead+" failed: DEAD_LETTER", "result", "-o", "dead", dead)
+	waits := l.submit("calcA.exe.none")
+	l.about(1, "has no result: it is queued", "result", waits)
+	l.about(0, "canceled", "cancel", waits)
+	l.about(1, "canceled", "result", "-o", "canceled", waits)
+	nothing := l.submit("none")
+	l.untilState(nothing, "failed")
+	l.about(1, "job "+nothing+" failed: REJECTED: ", "result", "-o", "failed", nothing)
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/grid/leader"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 )
@@ -51,6 +52,7 @@ func resultCommand(c *connection) *cobra.Command {
 		switch {
 		case !keepers[j.Scope]:
 			return program.Exit(program.Usage, fmt.Errorf("job %s is an operation and leaves no files: `batchfleet %s%s%s` shows its result", j.ID, showOf(c.group), j.ID, c.given()))
+		case j.Scope == leader.Scope && j.Status.Terminal(): // a program may leave files, however it ends
 		case j.Status == jobs.Failed:
 			return ended(j)
 		case j.Status != jobs.Succeeded:
@@ -61,6 +63,8 @@ func resultCommand(c *connection) *cobra.Command {
 			return err
 		}
 		switch {
+		case len(files) == 0 && j.Status != jobs.Succeeded:
+			return ended(j)
 		case list:
 			return printRows(out, asJSON, files, []any{"FILE", "BYTES", "TYPE"}, func(a jobapi.Artifact) []any { return []any{a.Name, a.Bytes, a.MediaType} })
 		case dir != "":
@@ -69,6 +73,10 @@ func resultCommand(c *connection) *cobra.Command {
 			return c.printText(ctx, j, files, out)
 		case name != "":
 			return c.print(ctx, j, files, name, out)
+		case j.Scope == leader.Scope && len(files) > 0:
+			return program.Exit(program.Usage, fmt.Errorf("what the program of job %s has left is %s: give -o DIR to fetch it", j.ID, oneLine(files[0].Name)))
+		case j.Scope == leader.Scope:
+			return program.Exit(program.Failed, fmt.Errorf("job %s has left no files", j.ID))
 		}
 		return c.print(ctx, j, files, "result.json", out)
 	})

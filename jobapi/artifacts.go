@@ -28,8 +28,8 @@ type Artifact struct {
 // errors are those of [Jobs], and a [Refusal] if this server cannot read artifacts.
 type Keeper interface {
 	Jobs
-	// Artifacts returns what a job has made, by name: nothing unless it has succeeded. The
-	// error wraps [fs.ErrNotExist] when there is no such job.
+	// Artifacts returns what a job has made, by name: nothing unless it has succeeded,
+	// or its scope keeps what failed jobs leave. The error wraps [fs.ErrNotExist] when there is no such job.
 	Artifacts(ctx context.Context, id string) ([]Artifact, error)
 	// OpenArtifact returns the content of an artifact, which the caller closes. The error
 	// wraps [fs.ErrNotExist] when there is no such job or it has no such artifact. Parts of the content can be asked

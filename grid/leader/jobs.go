@@ -311,8 +311,8 @@ func (j Jobs) Changed() <-chan struct{} { return j.Leader.change.next() }
 
 // Artifacts implements [jobapi.Keeper]: the archive of the files that the program has left.
 func (j Jobs) Artifacts(ctx context.Context, id string) ([]jobapi.Artifact, error) {
-	r, i, err := j.result(ctx, id)
-	if err != nil || r == nil || i.State != jobs.Succeeded || len(r.OutputArchive) == 0 {
+	r, _, err := j.result(ctx, id)
+	if err != nil || r == nil || len(r.OutputArchive) == 0 {
 		return nil, err
 	}
 	return []jobapi.Artifact{archive(r)}, nil
@@ -326,11 +326,11 @@ func archive(r *wire.JobResult) jobapi.Artifact {
 
 // OpenArtifact implements [jobapi.Keeper].
 func (j Jobs) OpenArtifact(ctx context.Context, id, name string) (io.ReadCloser, jobapi.Artifact, error) {
-	r, i, err := j.result(ctx, id)
+	r, _, err := j.result(ctx, id)
 	if err != nil {
 		return nil, jobapi.Artifact{}, err
 	}
-	if r == nil || i.State != jobs.Succeeded || name != archiveName || len(r.OutputArchive) == 0 {
+	if r == nil || name != archiveName || len(r.OutputArchive) == 0 {
 		return nil, jobapi.Artifact{}, jobapi.NoJob(id)
 	}
 	return content{bytes.NewReader(r.OutputArchive)}, archive(r), nil
