@@ -26,10 +26,8 @@ const (
 	maxCancels  = 1 << 16          // that wait for a leader that is lost
 )
 
-var (
-	reconnects = retry.Policy{First: time.Second / 2, Max: 36 * time.Second, Jitter: 0.2} // 30 s and a fifth
-	pauses     = retry.Policy{First: time.Second / 2, Max: 36 * time.Second, Jitter: 0.2}
-)
+// retries is when a leader is tried again: by a new connection, or with jobs after it was busy.
+var retries = retry.Policy{First: time.Second / 2, Max: 36 * time.Second, Jitter: 0.2} // 30 s and a fifth
 
 // ErrRefused means that leaders want nothing of this client.
 var ErrRefused = errors.New("refused by every leader")
@@ -82,14 +80,14 @@ func newLeader(m *Multi, address string, share int) *leader {
 		panic(err) // a struct of plain fields
 	}
 	return &leader{
-		m: m, address: address, hash: xxhash.Sum64String(address), pauses: pauses.Delays(),
+		m: m, address: address, hash: xxhash.Sum64String(address), pauses: retries.Delays(),
 		hello: wire.Frame{Type: wire.HelloClient, Subject: m.cfg.ClientID, Payload: payload},
 	}
 }
 
 // run keeps a connection to the leader until ctx ends. It calls stop when all leaders have refused this client.
 func (l *leader) run(ctx context.Context, stop context.CancelCauseFunc) {
-	delays := reconnects.Delays()
+	delays := retries.Delays()
 	for {
 		began := time.Now()
 		err := l.session(ctx)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/internal/disk"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -125,7 +126,7 @@ func (a *attempt) isFull(stderr string) bool {
 	if !strings.Contains(strings.ToLower(stderr), "no space left") {
 		return false
 	}
-	free, _, err := a.space()
+	free, _, err := disk.Space(a.JobsDir)
 	return err == nil && free < 1<<20
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/internal/disk"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/scratch"
 )
@@ -147,7 +148,7 @@ const minFree = 0.05
 
 // Ready returns why no job should be taken: there is little space on the disk. It is for worker.Checks.
 func (r *Runner) Ready(context.Context) error {
-	free, all, err := r.space()
+	free, all, err := disk.Space(r.JobsDir)
 	if err == nil && float64(free) < minFree*float64(all) {
 		return fmt.Errorf("%w: the disk of %s has %d MB free, less than %d %%", jobs.ErrUnavailable, r.JobsDir, free/1e6, int(100*minFree))
 	}

@@ -200,7 +200,7 @@ func (w *world) renew(t *rapid.T) {
 	switch rapid.IntRange(0, 5).Draw(t, "limit") {
 	case 0: // a credit was lost
 		*info.Limit = max(s.assigned, s.granted-1)
-	case 1: // it takes credit back, some of which may be spent already
+	case 1: // it takes credit back, and the leader may have used some of it
 		*info.Limit = rapid.IntRange(0, s.granted).Draw(t, "less")
 	case 2:
 		info.Limit = nil
