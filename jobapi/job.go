@@ -33,10 +33,22 @@ type Job struct {
 	// Silent is for how many seconds nothing was heard of the worker of a running job, in steps
 	// of ten, if it should have been.
 	Silent int `json:"workerSilentSeconds,omitempty"`
+	// Attempts are the earlier ones, oldest first: the newest 10.
+	Attempts []Attempt `json:"attempts,omitempty"`
 
 	// Version differs between any two states of a job that differ on the wire.
 	// It matches [A-Za-z0-9]{1,32}.
 	Version string `json:"-"`
+}
+
+// Attempt is a start of a job that is over.
+type Attempt struct {
+	Number   int    `json:"attempt"`
+	Worker   string `json:"worker,omitempty"`
+	Started  Time   `json:"startedAt"`
+	Finished Time   `json:"finishedAt"`
+	Outcome  string `json:"outcome"` // failed, crashed, handed back, canceled or succeeded
+	Message  string `json:"message"` // why
 }
 
 // MarshalJSON implements [json.Marshaler].

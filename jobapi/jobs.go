@@ -49,6 +49,7 @@ type Query struct {
 	Type   string     // empty for any; an unknown type has no jobs
 	Limit  int        // 1 to 200
 	Cursor string     // Next of an earlier page; empty for the first. One that no page had is a [FieldError].
+	Until  time.Time  // only jobs that were created before; zero for any. A list begins there at no cost.
 }
 
 // Page is a part of a list.

@@ -2,10 +2,35 @@ package jobapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 )
 
-// Worker is a worker of the fleet, as it reports itself every 5 s.
+// Workforce is a Jobs whose workers are known.
+type Workforce interface {
+	// Workers returns the workers, silent ones for an hour.
+	Workers(ctx context.Context) ([]Worker, error)
+}
+
+// Drainer is a Workforce of which one worker can be told to take no more jobs, and to take some again.
+type Drainer interface {
+	Workforce
+	// DrainWorker and ResumeWorker take a workerId. The error wraps [ErrNoWorker]. The worker follows within 10 s.
+	DrainWorker(ctx context.Context, id string) error
+	ResumeWorker(ctx context.Context, id string) error
+}
+
+// Revoker is a Workforce of which one worker can be locked out: its tokens are no longer good.
+type Revoker interface {
+	Workforce
+	// RevokeWorker takes a workerId. The error wraps [ErrNoWorker].
+	RevokeWorker(ctx context.Context, id string) error
+}
+
+// ErrNoWorker means that there is no such worker.
+var ErrNoWorker = errors.New("no such worker")
+
+// Worker is a worker, as it reports itself.
 type Worker struct {
 	ID      string   `json:"workerId"` // of the process
 	Name    string   `json:"name"`
@@ -20,6 +45,10 @@ type Worker struct {
 	Reason  string `json:"reason,omitempty"`
 	Started Time   `json:"startedAt"`
 	Seen    Time   `json:"seenAt"` // silent since, if it is silent
+	// GPUs are their indexes or names.
+	GPUs []string `json:"gpus,omitempty"`
+	// ClockOffset is by how many milliseconds its clock is ahead of the store's, if that is known.
+	ClockOffset *int64 `json:"clockOffsetMs,omitempty"`
 }
 
 func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {
