@@ -17,11 +17,10 @@ COPY . .
 ARG TARGETOS
 ARG TARGETARCH
 ARG VERSION
-# The flags of `make build`, with the version from outside: .git is not here.
+# The version comes from outside: .git is not here.
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -buildvcs=false -tags disable_grpc_modules,grpcnotrace -trimpath \
-      -ldflags "-s -w -X main.version=$VERSION" -o /rootfs/batchfleet ./cmd/batchfleet
+    GOFLAGS=-buildvcs=false GOOS=$TARGETOS GOARCH=$TARGETARCH \
+    make build VERSION="$VERSION" BATCHFLEET=/rootfs/batchfleet
 RUN --mount=type=cache,target=/go/pkg/mod deploy/licenses.sh "$TARGETOS" /rootfs/licenses
 # What a process expects to find besides itself: certificates of Google's
 # services, a name for the user, and places to write to. All users may write

@@ -28,8 +28,7 @@ mkdir -p "$out"
 rm -f "$out"/batchfleet_* "$out/checksums.txt"
 
 build() { # OS ARCH FILE
-  CGO_ENABLED=0 GOFLAGS='' GOOS=$1 GOARCH=$2 GOAMD64=v1 GOARM64=v8.0 go build -buildvcs=false -tags disable_grpc_modules,grpcnotrace -trimpath \
-    -ldflags "-s -w -X main.version=$VERSION" -o "$3" ./cmd/batchfleet
+  GOFLAGS=-buildvcs=false GOOS=$1 GOARCH=$2 GOAMD64=v1 GOARM64=v8.0 make --silent build "VERSION=$VERSION" "BATCHFLEET=$3"
 }
 
 # Completions are written by the program itself, so one must run here.
