@@ -159,7 +159,7 @@ func (f *gridLeaderFlags) openWeb(ctx context.Context, l *leader.Leader, registr
 	theirs := leader.Jobs{Leader: l}
 	w.api = &jobapi.Server{
 		Scopes: []jobapi.Scope{{Name: leader.Scope, Jobs: theirs, Cancel: jobaccess.Operate, Create: jobaccess.Operate}},
-		Log:    log, Metrics: jobapi.NewMetrics(registry), Guard: guard, Admit: httpd.SecureOnly(nil), Workers: theirs.Workers, OpenAPI: describe(ctx, nil, log), Own: gridDeadRoutes(l),
+		Log:    log, Metrics: jobapi.NewMetrics(registry), Guard: guard, Admit: httpd.SecureOnly(nil), OpenAPI: describe(ctx, nil, log), Own: gridDeadRoutes(l),
 	}
 	jobAPI, health := w.api.Handler(), httpd.Health(l.Ready)
 	w.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

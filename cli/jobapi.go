@@ -89,7 +89,7 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 			{Name: "fleet", Jobs: fleetJobs, Cancel: access.Operate, Create: access.Operate},
 		},
 		Log: a.log, Metrics: jobapi.NewMetrics(a.metrics), Guard: a.guard, ReadOnly: a.readOnly, Admit: a.admit,
-		Workers: fleetJobs.Workers, OpenAPI: describe(ctx, a.kinds, a.log), MaxListeners: a.env.MaxListeners,
+		OpenAPI: describe(ctx, a.kinds, a.log), MaxListeners: a.env.MaxListeners,
 	}
 	if a.zpe != nil {
 		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "zpe", Jobs: a.zpe, Cancel: access.Operate})

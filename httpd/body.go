@@ -69,7 +69,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	}
 	raw, err := readAll(&countedReader{r: http.MaxBytesReader(w, r.Body, limit)}, r.ContentLength)
 	if err != nil {
-		return nil, readError(err)
+		return nil, ReadError(err)
 	}
 	if len(raw) > 0 && len(types) == 0 {
 		return nil, unsupported("Accept", "application/json", "Content-Type must be application/json")
@@ -117,9 +117,9 @@ func unsupported(header, value, text string) error {
 	return &StatusError{http.StatusUnsupportedMediaType, http.Header{header: {value}}, errors.New(text)}
 }
 
-// readError returns the error for a body that could not be read to its end. The
+// ReadError returns the error for a body that could not be read to its end. The
 // connection cannot be used for another request.
-func readError(err error) error {
+func ReadError(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, errValues) {
 		return err
 	}

@@ -45,5 +45,9 @@ func (s *Server) answered(r *http.Request, status int, _ time.Duration) {
 	if c.job != "" {
 		attrs = append(attrs, slog.String("job", c.job))
 	}
+	s.changes.add(Change{
+		Token: c.who, Scope: path[3], Operation: operation, Route: r.Pattern, Job: c.job, Status: status, RequestID: httpd.RequestID(r.Context()),
+	})
+	s.shared.changed()
 	s.Log.LogAttrs(r.Context(), slog.LevelInfo, "change asked for", attrs...)
 }

@@ -28,10 +28,18 @@ type Guard struct {
 	// refuses the request.
 	judge  func(r *http.Request, need access.Scope) (who string, err error)
 	tokens int
+	list   func(context.Context) []access.Token // of the file; nil without one
 }
 
 // Tokens returns how many tokens the file had that the guard was opened with.
 func (g *Guard) Tokens() int { return g.tokens }
+
+// Check returns an error unless the caller of a request may do what needs a scope. Who asks for long, as one that follows
+// events does, is checked again now and then.
+func (g *Guard) Check(r *http.Request, need access.Scope) error {
+	_, err := g.judge(r, need)
+	return err
+}
 
 // Closed refuses every request.
 var Closed = &Guard{judge: func(*http.Request, access.Scope) (string, error) {
@@ -85,7 +93,7 @@ func OpenTokens(file, admin string, log *slog.Logger) (*Guard, error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
-	return &Guard{s.judge, len(s.listed)}, nil
+	return &Guard{s.judge, len(s.listed), s.tokens}, nil
 }
 
 // tokenSet holds the tokens of a server.

@@ -25,8 +25,8 @@ type Server struct {
 	ReadOnly bool
 	// Admit, when set, may refuse a request first; see [httpd.SecureOnly].
 	Admit func(*http.Request) error
-	// Workers returns the workers of the fleet; nil makes it no route.
-	Workers func(context.Context) ([]Worker, error)
+	// MaxInput bounds an input that is uploaded, in bytes: 1 GiB.
+	MaxInput int64
 	// OpenAPI returns what /api/v1/openapi.json answers; nil makes it no route.
 	OpenAPI func() []byte
 
@@ -40,6 +40,8 @@ type Server struct {
 	hubs          []*hub // of Scopes, in their order
 	listenerSlots chan struct{}
 	throttle      httpd.Throttle
+	shared        shared
+	changes       changes
 }
 
 // Scope is a kind of jobs under a name, which is part of their paths.
@@ -140,10 +142,15 @@ func (s *Server) routes() []route {
 				all = append(all, route{"POST " + root + sc.Name + "/" + op, sc.Create, c.create(runner, op)})
 			}
 		}
+		all = append(all, c.more()...)
 	}
-	if s.Workers != nil {
-		all = append(all, route{"GET " + root + "fleet/workers", access.Read, s.workers})
-	}
+	all = append(
+		all,
+		route{"GET " + root + "scopes", access.Read, s.scopes},
+		route{"GET " + root + "whoami", access.Read, s.whoami},
+		route{"GET " + root + "tokens", access.Admin, s.tokens},
+		route{"GET " + root + "audit", access.Admin, s.audit},
+	)
 	for _, o := range s.Own {
 		all = append(all, route{o.Pattern, o.Need, o.Handle})
 	}
@@ -161,7 +168,7 @@ func (s *Server) guarded(need access.Scope, h httpd.Handler) httpd.Handler {
 		if c.who, err = s.Guard.judge(r, need); err != nil {
 			return err
 		}
-		changes := r.Method == http.MethodPost
+		changes := r.Method != http.MethodGet && r.Method != http.MethodHead
 		if changes && s.ReadOnly {
 			return errReadOnly
 		}

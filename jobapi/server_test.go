@@ -450,6 +450,7 @@ func TestJ29HeadersMethodsAndOptions(t *testing.T) {
 		"GET /api/v1/system/start":              {405, "POST, OPTIONS"},
 		"OPTIONS /api/v1/system/jobs":           {204, "GET, HEAD, OPTIONS"},
 		"BREW /api/v1/utils/jobs/job_u/logs":    {405, "GET, HEAD, OPTIONS"},
+		"GET /api/v1/scopes", "GET /api/v1/whoami", "GET /api/v1/tokens", "GET /api/v1/audit",
 		"GET /api/v1/openapi.json":              {200, ""},
 	} {
 		a := g.ask(t, what, "")

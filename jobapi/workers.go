@@ -3,7 +3,6 @@ package jobapi
 import (
 	"context"
 	"errors"
-	"net/http"
 )
 
 // Workforce is a Jobs whose workers are known.
@@ -49,22 +48,4 @@ type Worker struct {
 	GPUs []string `json:"gpus,omitempty"`
 	// ClockOffset is by how many milliseconds its clock is ahead of the store's, if that is known.
 	ClockOffset *int64 `json:"clockOffsetMs,omitempty"`
-}
-
-func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {
-	if _, err := parameters(r); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
-	defer cancel()
-	all, err := s.Workers(ctx)
-	if err != nil {
-		return err
-	}
-	if all == nil {
-		all = []Worker{}
-	}
-	return answer(w, http.StatusOK, struct {
-		Items []Worker `json:"items"`
-	}{all})
 }
