@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -30,7 +31,9 @@ type Submission struct {
 	Input  string          `json:"input"`  // an object of the storage; empty for none
 	Inputs []string        `json:"inputs"` // the same, where there are several; then Input is empty
 	ID     string          `json:"id"`     // of the job; made when empty
-	Key    string          `json:"-"`      // Idempotency-Key: the same submission made again is the same job; empty for none
+	// NotBefore is when the job may start, at most [jobs.MaxDelay] from now; null or past for at once.
+	NotBefore Time   `json:"notBefore"`
+	Key       string `json:"-"` // Idempotency-Key: the same submission made again is the same job; empty for none
 
 	// InputsAs stand for the inputs where two submissions are compared. An input without one, or with an empty one, is
 	// compared by its name.
@@ -78,6 +81,9 @@ func (c *scope) submit(submitter Submitter) httpd.Handler {
 		}
 		if raw := bytes.TrimSpace(s.Params); len(raw) > 0 && raw[0] != '{' {
 			return &FieldError{"params", "want an object"}
+		}
+		if time.Until(s.NotBefore.Time) > jobs.MaxDelay {
+			return &FieldError{"notBefore", "want a time within the next 6 days"}
 		}
 		switch keys := r.Header.Values(HeaderIdempotencyKey); {
 		case len(keys) > 1 || len(keys) == 1 && keys[0] == "":

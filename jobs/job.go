@@ -42,6 +42,10 @@ func isAlphanumeric(c byte) bool {
 // MaxPages is the most pages that a job may be asked to simulate.
 const MaxPages = 100_000
 
+// MaxDelay is how far in the future a job's NotBefore may be: its place in the lists is kept
+// for a week.
+const MaxDelay = 6 * 24 * time.Hour
+
 // Kind is what a job does, and so which handler runs it: "pdf", "mock".
 type Kind string
 
@@ -53,6 +57,7 @@ type Job struct {
 	Inputs    []string  // the same where there are several; then Input is empty
 	Pages     int       // how many pages to simulate, at most MaxPages; 0 for the kind's own choice; mock only
 	Submitted time.Time // when the sender says it was; zero if it does not say
+	NotBefore time.Time // it is not started earlier; zero for at once
 	Trace     string    // W3C traceparent of the submitting request; empty if there was none
 	// Payload is what the job is asked to do, a JSON text that its kind knows how to
 	// read: its parameters. Empty for kinds that need nothing but the fields above.

@@ -22,13 +22,14 @@ var ErrMayBeQueued = errors.New("it may stay queued without a message")
 
 // Submit records a job as queued and publishes its message. While Redis is away it
 // retries for as long as patience. A job that no message can carry is not recorded. If the message cannot be published, the job is
-// canceled; the error tells when that fails, too.
+// canceled; the error tells when that fails, too. The message of a job that is not to start yet is published
+// by others, once it is due: see [status.Store.Promote].
 func Submit(ctx context.Context, st *status.Store, publish func(context.Context, jobs.Job) (string, error), job jobs.Job, patience time.Duration) error {
 	if err := checkJob(job); err != nil {
 		return fmt.Errorf("submit %w", err)
 	}
 	err := retryFor(ctx, patience, func() error { _, err := st.Submit(ctx, job); return err })
-	if err == nil {
+	if err == nil && !later(job) {
 		_, err = publish(ctx, job)
 	}
 	if err == nil {
@@ -36,6 +37,9 @@ func Submit(ctx context.Context, st *status.Store, publish func(context.Context,
 	}
 	return withdraw(ctx, st, job, patience, err)
 }
+
+// later reports whether a job is not to start yet.
+func later(job jobs.Job) bool { return job.NotBefore.After(time.Now()) }
 
 // withdraw cancels a job that has no message, because of err, and returns that.
 func withdraw(ctx context.Context, st *status.Store, job jobs.Job, patience time.Duration, err error) error {

@@ -52,8 +52,8 @@ func KeyID(key string) (jobs.ID, error) {
 	return jobs.ID("key-" + digest("idempotency key\x00"+key)), nil
 }
 
-// RequestOf returns a text that stands for what is asked for: two submissions with the same one are the same. The
-// order of the parameters, blanks and how characters are escaped do not count; that of the inputs does.
+// RequestOf returns a text that stands for what is asked for: two submissions with the same one are the same. When it
+// is to start does not count. The order of the parameters, blanks and how characters are escaped do not count; that of the inputs does.
 func RequestOf(kind jobs.Kind, params json.RawMessage, inputs ...string) (string, error) {
 	var value any
 	if len(bytes.TrimSpace(params)) > 0 {
@@ -89,6 +89,8 @@ func SubmitAs(ctx context.Context, st *status.Store, publish Publish, job jobs.J
 	switch {
 	case err == nil && !found.New && found.Request != ours:
 		return &ExistsError{job.ID, found.State}
+	case err == nil && later(job):
+		return nil
 	case err == nil:
 		_, err = publish(ctx, job)
 	}
@@ -116,6 +118,8 @@ func SubmitOnce(ctx context.Context, st *status.Store, publish Publish, job jobs
 		return false, ErrKeyUsed
 	case !found.New && (found.State != jobs.Queued || found.Published):
 		return false, nil
+	case found.New && later(job):
+		return true, nil
 	case !found.New:
 		recorded, err := st.Get(ctx, job.ID)
 		if err != nil {

@@ -27,8 +27,12 @@ const (
 	// hash of workers by id, when they were last heard of and what they said; in the
 	// same hash slot as workerKey
 	workersKey = "{fleet}:workers"
-	watchKey   = "fleet:watch"  // the id of the worker that looks for silent ones
-	repairKey  = "fleet:repair" // when to look next for forgotten jobs, and on which run of Redis
+	// sorted set of jobs that are not to start yet, by when they are due, in milliseconds since
+	// 1970; and who publishes those that are
+	delayedKey  = "{fleet}:delayed"
+	promoterKey = "{fleet}:promoter"
+	watchKey    = "fleet:watch"  // the id of the worker that looks for silent ones
+	repairKey   = "fleet:repair" // when to look next for forgotten jobs, and on which run of Redis
 )
 
 // workerKey is there while a worker lives.

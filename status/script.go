@@ -30,6 +30,8 @@ var (
 	linesScript   = redisdb.NewScript(lua, "job", "log", "lines")
 	recordScript  = redisdb.NewScript(lua, "queue")
 	dueScript     = redisdb.NewScript(lua, "job", "due")
+	promoteScript = redisdb.NewScript(lua, "job", "promote")
+	resignScript  = redisdb.NewScript(lua, "resign")
 	lookedScript  = redisdb.NewScript(lua, "job", "looked")
 )
 

@@ -29,7 +29,7 @@ type Submitted struct {
 	Known bool       // there is a job
 	// Request is what [Store.SubmitAs] was told that it was submitted as; empty if it was submitted otherwise.
 	Request   string
-	Published bool // its message was: [Store.MarkPublished] was called, or an attempt has begun
+	Published bool // its message was, or will be once it is due: [Store.MarkPublished] was called, or an attempt has begun
 }
 
 // SubmitAs is Submit of a job whose id its sender has chosen, so that it may be known already: request, a
@@ -50,7 +50,7 @@ func (s *Store) MarkPublished(ctx context.Context, id jobs.ID) error {
 // Submitted returns what SubmitAs would find of a job, and changes nothing.
 func (s *Store) Submitted(ctx context.Context, id jobs.ID) (Submitted, error) {
 	pipe := s.rdb.Pipeline()
-	doc, detail := pipe.GetRange(ctx, jobKey(id), 0, maxDocument), pipe.HMGet(ctx, detailKey(id), "request", "published", "attempt")
+	doc, detail := pipe.GetRange(ctx, jobKey(id), 0, maxDocument), pipe.HMGet(ctx, detailKey(id), "request", "published", "attempt", "next_at")
 	if _, err := pipe.Exec(ctx); err != nil {
 		return Submitted{}, unavailable(fmt.Sprintf("read job %s", id), err)
 	}
@@ -60,7 +60,7 @@ func (s *Store) Submitted(ctx context.Context, id jobs.ID) (Submitted, error) {
 	}
 	fields := detail.Val()
 	got.Request, _ = fields[0].(string)
-	got.Published = fields[1] != nil || fields[2] != nil
+	got.Published = fields[1] != nil || fields[2] != nil || fields[3] != nil
 	return got, nil
 }
 
@@ -68,14 +68,21 @@ func (s *Store) Submitted(ctx context.Context, id jobs.ID) (Submitted, error) {
 func (s *Store) submit(ctx context.Context, job jobs.Job, fields ...any) (Submitted, error) {
 	created := createdAt(job, time.Now())
 	doc := Document{Status: words[jobs.Queued], Message: MessageQueued}.text()
-	args := append(append([]any{ttlSeconds, doc, created, paramsText(job)}, s.jobFields(job)...), fields...)
+	kept, due := ttlSeconds, int64(0)
+	if delay := time.Until(job.NotBefore); delay > 0 {
+		kept, due = ttlSeconds+int64(delay/time.Second), job.NotBefore.UnixMilli()
+	}
+	args := append(append([]any{kept, doc, created, paramsText(job), due}, s.jobFields(job)...), fields...)
 	list := func(pipe redis.Pipeliner) {
 		for _, key := range []string{indexKey, stateIndexKey(jobs.Queued)} {
 			pipe.ZAddNX(ctx, key, redis.Z{Score: float64(created * 1000), Member: string(job.ID)})
 			trim(ctx, pipe, key)
 		}
+		if due > 0 {
+			pipe.ZAddNX(ctx, delayedKey, redis.Z{Score: float64(due), Member: string(job.ID)})
+		}
 	}
-	got, err := submitScript.Run(ctx, beside{s.rdb, list}, []string{jobKey(job.ID), detailKey(job.ID), paramsKey(job.ID)}, args...)
+	got, err := submitScript.Run(ctx, beside{s.rdb, list}, []string{jobKey(job.ID), detailKey(job.ID), paramsKey(job.ID), claimKey(job.ID)}, args...)
 	if err != nil {
 		return Submitted{}, unavailable(fmt.Sprintf("submit job %s", job.ID), err)
 	}

@@ -28,6 +28,9 @@ func (k *Kinds) Submit(ctx context.Context, s jobapi.Submission) (jobapi.Job, bo
 	if s.ID != "" {
 		return jobapi.Job{}, false, &jobapi.FieldError{Field: "id", Problem: "a gateway makes the ids of its jobs: leave it out, and give " + jobapi.HeaderIdempotencyKey + " to name a submission"}
 	}
+	if !s.NotBefore.IsZero() {
+		return jobapi.Job{}, false, &jobapi.FieldError{Field: "notBefore", Problem: "a gateway's jobs start as soon as a worker is free: leave it out, or give the job to the fleet"}
+	}
 	id, again, err := k.Give(ctx, jobs.Kind(s.Kind), wire.SubmitRequest{Params: s.Params, Input: s.Input, Inputs: s.Inputs}, s.Key)
 	if err != nil {
 		return jobapi.Job{}, false, notGiven(err)

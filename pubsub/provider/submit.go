@@ -89,7 +89,7 @@ func (f *Fleet) New(ctx context.Context, id jobs.ID) error {
 
 // jobOf makes a job of a submission, and what it is compared by.
 func (f *Fleet) jobOf(ctx context.Context, id jobs.ID, s jobapi.Submission) (job jobs.Job, request string, err error) {
-	job = jobs.Job{ID: id, Kind: jobs.Kind(s.Kind), Submitted: time.Now()}
+	job = jobs.Job{ID: id, Kind: jobs.Kind(s.Kind), Submitted: time.Now(), NotBefore: s.NotBefore.Time}
 	if s.ID != "" {
 		if job.ID, err = jobs.ParseID(s.ID); err != nil {
 			return job, "", &jobapi.FieldError{Field: "id", Problem: jobapi.ShownText(err.Error(), 300)}
