@@ -22,6 +22,7 @@ import (
 	"github.com/batchfleet/batchfleet/kinds"
 	"github.com/batchfleet/batchfleet/operations"
 	"github.com/batchfleet/batchfleet/operations/deadletter"
+	"github.com/batchfleet/batchfleet/operations/delayed"
 	"github.com/batchfleet/batchfleet/pubsub/provider"
 	"github.com/batchfleet/batchfleet/storage"
 )
@@ -32,6 +33,7 @@ type jobServer struct {
 	*jobapi.Server
 	engines []*engine.Engine
 	opened  []io.Closer
+	later   *delayed.Promoter // of the fleet's delayed jobs; nil without Pub/Sub
 }
 
 // jobServerConfig says what a [jobServer] is to be.
@@ -76,6 +78,7 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 	}
 	if a.deps.Publish != nil {
 		fleetJobs.Publish = a.deps.Publish.ForOwnStore().Publish
+		s.later = &delayed.Promoter{Status: a.deps.Status, Publish: fleetJobs.Publish, Log: a.log}
 		if dead := a.deps.DeadLetters; dead != nil {
 			fleetJobs.Redrive = func(ctx context.Context, id jobs.ID) (string, bool, error) {
 				return deadletter.One(ctx, dead, a.deps.Status, a.deps.Publish, id)
@@ -117,6 +120,16 @@ func describe(ctx context.Context, file *own.File, log *slog.Logger) func() []by
 		file.Use(update)
 	}
 	return func() []byte { return *described.Load() }
+}
+
+// Run does what the server does beside answering, until ctx ends.
+func (s *jobServer) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { s.Server.Run(ctx) })
+	if s.later != nil {
+		all.Go(func() { s.later.Run(ctx) })
+	}
+	all.Wait()
 }
 
 // beside returns a handler of the Job API's routes, and rest for all others.

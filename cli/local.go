@@ -136,7 +136,7 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 	}
 	api := openJobServer(serving, config)
 	api.Log = program.NewLog(os.Stderr, slog.LevelError) // that a service is away is said by the command
-	s.serving.Go(func() { api.Run(serving) })
+	s.serving.Go(func() { api.Server.Run(serving) })     // jobs that are due are left to processes that stay
 	s.serving.Go(func() {
 		defer rdb.Close()
 		_ = api.serve(serving, &httpd.Server{Handler: api.beside(c.Handler()), Log: log, MaxConns: 16}, s.listener)

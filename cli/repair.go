@@ -7,18 +7,16 @@ import (
 
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/metrics"
+	"github.com/batchfleet/batchfleet/operations/delayed"
 	"github.com/batchfleet/batchfleet/operations/repair"
 	"github.com/batchfleet/batchfleet/redisdb"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/worker"
 )
 
-// startRepair has a worker look now and then for jobs that Redis has forgotten, until
-// the returned function is called.
+// startRepair has a worker look now and then for jobs that Redis has forgotten, and publish delayed
+// jobs that are due, until the returned function is called.
 func (e *WorkerEnv) startRepair(ctx context.Context, w *worker.Worker, log *slog.Logger) (stop func(), err error) {
-	if e.Repair == 0 {
-		return func() {}, nil
-	}
 	store, err := e.openStorage(ctx)
 	if err != nil {
 		return nil, err
@@ -44,7 +42,13 @@ func (e *WorkerEnv) startRepair(ctx context.Context, w *worker.Worker, log *slog
 	}
 	ctx, end := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { r.Run(ctx, e.Repair.D()) })
+	if e.Repair != 0 {
+		running.Go(func() { r.Run(ctx, e.Repair.D()) })
+	}
+	if r.Publish != nil {
+		later := &delayed.Promoter{Status: st, Publish: r.Publish, Log: log}
+		running.Go(func() { later.Run(ctx) })
+	}
 	return func() {
 		end()
 		running.Wait()

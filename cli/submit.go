@@ -31,6 +31,7 @@ type submitFlags struct {
 	timeout      span
 	dir          string // where results are put
 	asked        asked
+	later        later
 }
 
 func submitCommand(c *connection) *cobra.Command {
@@ -49,6 +50,7 @@ func submitCommand(c *connection) *cobra.Command {
   batchfleet submit --kind thumbnail --param dpi=300 --wait -o thumbnails report.pdf
   batchfleet submit --kind merge --input a.pdf --input b.pdf
   batchfleet submit --kind report --params month.json --idempotency-key report-2026-11
+  batchfleet submit --kind report --in 12h
   batchfleet submit --scope gateway --kind thumbnail --param dpi=300 --wait -o thumbnails report.pdf
   batchfleet submit --kind zpe --api https://jobs.example.com --token-file client.token h2.json`,
 		Args: cobra.ArbitraryArgs,
@@ -84,6 +86,7 @@ func submitCommand(c *connection) *cobra.Command {
 	flags.Var(&f.timeout, "timeout", "with --wait: give up after so long, such as 90s or 10m; the jobs go on")
 	flags.StringVarP(&f.dir, "output", "o", "", "with --wait: put what each job that has succeeded has made into this directory, of several jobs into one for each")
 	f.asked.flags(flags)
+	f.later.flags(flags)
 	complete(cmd, "kind", words(knownKinds...))
 	return cmd
 }
@@ -106,6 +109,13 @@ func (f *submitFlags) check(cmd *cobra.Command, files []string) error {
 	}
 	if err := f.checkScope(); err != nil {
 		return err
+	}
+	at, err := f.later.notBefore(time.Now())
+	if err != nil {
+		return err
+	}
+	if !at.IsZero() && f.scope != fleetScope {
+		return errors.New("--in and --at are for jobs of the fleet: a gateway's jobs start as soon as a worker is free")
 	}
 	if f.scope == zpeScope && (f.asked.any() || len(files) == 0) {
 		return errors.New("what a job of kind zpe is asked for is in its FILE: it has no other input, no parameters and no id of yours")

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -46,7 +47,11 @@ func (f *submitFlags) submitJobs(c *connection, cmd *cobra.Command, files []stri
 	if err != nil {
 		return err
 	}
-	s := jobapi.Submission{Kind: f.kind, Params: params, ID: f.asked.id, Key: f.asked.idempotency}
+	at, err := f.later.notBefore(time.Now())
+	if err != nil {
+		return program.Exit(program.Usage, err)
+	}
+	s := jobapi.Submission{Kind: f.kind, Params: params, ID: f.asked.id, Key: f.asked.idempotency, NotBefore: at}
 	if kind != nil { // what is wrong is said before anything is stored, or sent
 		checked := s
 		if checked.Inputs = f.asked.input; len(files) > 0 {
@@ -141,7 +146,7 @@ func (f *submitFlags) saveHere(ctx context.Context, c *connection, rows []endedJ
 
 // flagged says what a submission lacks in the words of the flags.
 func flagged(err error) error {
-	names := map[string]string{"kind": "--kind", "input": "--input", "inputs": "--input", "id": "--id", "params": "--params", jobapi.HeaderIdempotencyKey: "--idempotency-key"}
+	names := map[string]string{"kind": "--kind", "input": "--input", "inputs": "--input", "id": "--id", "params": "--params", "notBefore": "--at", jobapi.HeaderIdempotencyKey: "--idempotency-key"}
 	if field, ok := errors.AsType[*jobapi.FieldError](err); ok && names[field.Field] != "" {
 		return program.Exit(program.Usage, fmt.Errorf("%s: %s", names[field.Field], field.Problem))
 	}
