@@ -122,7 +122,7 @@ func (f *gridLeaderFlags) run(ctx context.Context, l *leader.Leader, listener ne
 // gridWebServer is the Job API of a leader.
 type gridWebServer struct {
 	*httpd.Server
-	api      *jobapi.Server
+	api      *scopeServer
 	listener net.Listener
 	url      string // empty for none
 }
@@ -157,10 +157,10 @@ func (f *gridLeaderFlags) openWeb(ctx context.Context, l *leader.Leader, registr
 	}
 	w.url = scheme + "://" + w.listener.Addr().String()
 	theirs := leader.Jobs{Leader: l}
-	w.api = &jobapi.Server{
+	w.api = openScope(&jobapi.Server{
 		Scopes: []jobapi.Scope{{Name: leader.Scope, Jobs: theirs, Cancel: jobaccess.Operate, Create: jobaccess.Operate}},
 		Log:    log, Metrics: jobapi.NewMetrics(registry), Guard: guard, Admit: httpd.SecureOnly(nil), OpenAPI: describe(ctx, nil, log), Own: gridDeadRoutes(l),
-	}
+	}, registry, log)
 	jobAPI, health := w.api.Handler(), httpd.Health(l.Ready)
 	w.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if strings.HasPrefix(req.URL.Path, "/api/v1/") {

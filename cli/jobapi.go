@@ -67,8 +67,6 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 		s.engines = append(s.engines, e)
 		return e
 	}
-	system := offer("system", operations.System(acts), engine.Limits{Exclusive: true})
-	utils := offer("utils", operations.Utils(acts), engine.Limits{MaxRunning: a.env.MaxUtils, MaxLoad: a.env.MaxLoad, MaxQueued: a.env.MaxQueued})
 	fleetJobs := &provider.Fleet{Status: a.deps.Status, Storage: a.storage}
 	if a.kinds != nil {
 		fleetJobs.Kinds = a.kinds.Set
@@ -85,20 +83,25 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 			}
 		}
 	}
-	s.Server = &jobapi.Server{
-		Scopes: []jobapi.Scope{
-			{Name: "system", Jobs: system, Cancel: access.Admin, Create: access.Admin},
-			{Name: "utils", Jobs: utils, Cancel: access.Operate, Create: access.Operate},
-			{Name: "fleet", Jobs: fleetJobs, Cancel: access.Operate, Create: access.Operate},
-		},
-		Log: a.log, Metrics: jobapi.NewMetrics(a.metrics), Guard: a.guard, ReadOnly: a.readOnly, Admit: a.admit,
-		OpenAPI: describe(ctx, a.kinds, a.log), MaxListeners: a.env.MaxListeners,
-	}
+	scopes := []jobapi.Scope{{Name: "fleet", Jobs: fleetJobs, Cancel: access.Operate, Create: access.Operate}}
 	if a.zpe != nil {
-		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "zpe", Jobs: a.zpe, Cancel: access.Operate})
+		scopes = append(scopes, jobapi.Scope{Name: "zpe", Jobs: a.zpe, Cancel: access.Operate})
 	}
 	if a.others != nil {
-		s.Scopes = append(s.Scopes, jobapi.Scope{Name: "gateway", Jobs: a.others, Cancel: access.Operate, Create: access.Operate})
+		scopes = append(scopes, jobapi.Scope{Name: "gateway", Jobs: a.others, Cancel: access.Operate, Create: access.Operate})
+	}
+	system := offer("system", operations.System(acts), engine.Limits{Exclusive: true})
+	utils := offer(
+		"utils", append(operations.Utils(acts), operations.Bulk(bulkScopes(scopes))...),
+		engine.Limits{MaxRunning: a.env.MaxUtils, MaxLoad: a.env.MaxLoad, MaxQueued: a.env.MaxQueued},
+	)
+	s.Server = &jobapi.Server{
+		Scopes: append([]jobapi.Scope{
+			{Name: "system", Jobs: system, Cancel: access.Admin, Create: access.Admin},
+			{Name: "utils", Jobs: utils, Cancel: access.Operate, Create: access.Operate},
+		}, scopes...),
+		Log: a.log, Metrics: jobapi.NewMetrics(a.metrics), Guard: a.guard, ReadOnly: a.readOnly, Admit: a.admit,
+		OpenAPI: describe(ctx, a.kinds, a.log), MaxListeners: a.env.MaxListeners,
 	}
 	return s
 }
@@ -152,12 +155,7 @@ func (s *jobServer) serve(ctx context.Context, server *httpd.Server, l net.Liste
 	defer stop()
 	var stopping sync.WaitGroup
 	for _, e := range s.engines {
-		stopping.Go(func() {
-			<-over.Done()
-			if err := e.Close(context.WithoutCancel(ctx)); err != nil {
-				server.Log.WarnContext(ctx, "operations had not ended when the server stopped", "err", err)
-			}
-		})
+		stopping.Go(func() { closeAfter(over, e, server.Log) })
 	}
 	err := server.Serve(ctx, l)
 	stop() // also when the server ended by itself

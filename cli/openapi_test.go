@@ -393,6 +393,11 @@ func (a *asker) askOperations(f *testFleet, reader string) {
 	a.run("utils/purge", `{"olderThanDays":30,"limit":5}`)
 	a.ask(200, "POST", "/api/v1/utils/redrive?dryRun=true", testAdmin, nil)
 	a.run("utils/redrive", `{"count":1,"ratePerSecond":0.5,"reason":"x","stopAfter":2}`)
+	for _, operation := range []string{"utils/cancel", "utils/retry"} {
+		a.ask(200, "POST", "/api/v1/"+operation+"?dryRun=true", testAdmin, `{"scope":"zpe","since":"24h"}`)
+		a.ask(400, "POST", "/api/v1/"+operation, testAdmin, `{"scope":"fleet"}`)
+		a.run(operation, `{"scope":"fleet","kind":"none","q":"x","until":"1h","ratePerSecond":5,"maxJobs":10,"stopAfterErrors":3}`)
+	}
 	a.ask(200, "GET", job+"/logs?times=true", reader, nil)
 	a.ask(200, "GET", "/api/v1/utils/jobs?limit=1&status=succeeded&type=utils.purge", reader, nil)
 }

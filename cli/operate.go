@@ -24,7 +24,7 @@ import (
 // those are given with their scope.
 var jobOperations = map[string][]string{
 	"system": {"start", "drain", "fsck"},
-	"utils":  {"submit-batch", "redrive", "purge"},
+	"utils":  {"submit-batch", "redrive", "purge", "cancel", "retry"},
 }
 
 func operationNames() []string {
@@ -37,10 +37,10 @@ func runCommand(c *connection) *cobra.Command {
 	var timeout span
 	cmd := &cobra.Command{
 		Use:   "run OPERATION",
-		Short: "Run an operation on the fleet: start, drain, fsck, submit-batch, redrive or purge",
+		Short: "Run an operation on the fleet: start, drain, fsck, submit-batch, redrive, purge, cancel or retry",
 		Long: "Run an operation as a job: start (makes what a fleet needs, and lets workers lease), drain (no more leases) or fsck\n" +
-			"of the fleet as a whole; submit-batch, redrive or purge of many jobs. docs/operations.md says what each does and\n" +
-			"which fields its --data has.\n\n" +
+			"of the fleet as a whole; submit-batch, redrive, purge, cancel or retry of many jobs. docs/operations.md says what each\n" +
+			"does and which fields its --data has.\n\n" +
 			"With --api the server runs it, and its id is printed. Without, this command runs it, and prints every change until it\n" +
 			"has ended, as --watch does. submit-batch has succeeded when all its jobs have ended, however they did: its result says\n" +
 			"how many failed.",

@@ -211,13 +211,13 @@ func (f *relayFlags) listen(ctx context.Context) (net.Listener, error) {
 }
 
 // handler answers the relay's routes, and those of the Job API, which take the relay's token as a bearer token.
-func (f *relayFlags) handler(r *relay.Relay, w *worker.Worker, log *slog.Logger) (http.Handler, *jobapi.Server, error) {
+func (f *relayFlags) handler(r *relay.Relay, w *worker.Worker, log *slog.Logger) (http.Handler, *scopeServer, error) {
 	guarded := rand.Text() // the guard's one token, whichever of the relay's is used
 	guard, err := jobapi.OpenTokens("", guarded, log)
 	if err != nil {
 		return nil, nil, err
 	}
-	api := &jobapi.Server{
+	api := openScope(&jobapi.Server{
 		Scopes: []jobapi.Scope{{Name: relay.Scope, Jobs: relay.Jobs{Relay: r}, Cancel: access.Operate, Create: access.Operate}},
 		Log:    log, Metrics: jobapi.NewMetrics(w.Metrics.Registry), Guard: guard, Admit: func(req *http.Request) error {
 			if err := r.Access.AdmitAddress(req); err != nil {
@@ -228,7 +228,7 @@ func (f *relayFlags) handler(r *relay.Relay, w *worker.Worker, log *slog.Logger)
 			}
 			return nil
 		},
-	}
+	}, w.Metrics.Registry, log)
 	jobAPI, own := api.Handler(), r.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if strings.HasPrefix(req.URL.Path, "/api/v1/") {

@@ -25,6 +25,7 @@ var reserved = map[string]string{
 	"pdf": "a built-in kind", "mock": "a built-in kind", "zpe": "a built-in kind",
 	"unknown": "how jobs without a kind are shown",
 	"start":   operation, "drain": operation, "fsck": operation, "submit-batch": operation, "redrive": operation, "purge": operation,
+	"cancel": operation, "retry": operation,
 }
 
 const operation = "an operation of the Job API"
