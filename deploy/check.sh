@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks images, compose file and manifests as far as that goes without a
 # container engine, a cluster or an account. It installs nothing: it needs Go, git, Debian's
-# packages file, tar, util-linux and coreutils, and deploy/requirements.txt in the Python
+# packages file, openssl, tar, util-linux and coreutils, and deploy/requirements.txt in the Python
 # that PYTHON names. Root, or sudo, is needed for the empty root.
 #
 #   python3 -m venv VENV && VENV/bin/pip install -r deploy/requirements.txt
@@ -9,6 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
+HELM=helm.sh/helm/v3/cmd/helm@v3.19.2
 sudo=; [ "$(id -u)" = 0 ] || sudo=sudo
 work=$(mktemp -d)
 emulator=
@@ -21,10 +22,10 @@ step() { printf '\n-- %s\n' "$*"; }
 fail() { printf 'deploy/check.sh: %s\n' "$*" >&2; exit 1; }
 
 step tools
-for tool in go file unshare chroot timeout; do
+for tool in go file openssl unshare chroot timeout; do
   command -v "$tool" >/dev/null || fail "$tool is missing"
 done
-"$python" -c 'import yaml, kubernetes_validate, cloudcoil.models.keda' ||
+"$python" -c 'import yaml, kubernetes_validate, cloudcoil.models.keda, cloudcoil.models.prometheus_operator' ||
   fail "packages of deploy/requirements.txt are missing: set PYTHON to a Python that has them"
 hadolint=$("$python" -c 'import sysconfig; print(sysconfig.get_path("scripts"))')/hadolint
 "$hadolint" --version
@@ -77,6 +78,10 @@ file "$work/root/batchfleet" | grep -q 'statically linked' || fail "the binary i
 
 step "F-20: manifests"
 "$python" deploy/manifests.py "$work/root/batchfleet"
+
+step "D-36: chart"
+GOBIN=$work/bin go install -trimpath -ldflags '-s -w' "$HELM"
+"$python" deploy/chart.py "$work/bin/helm" "$work/root/batchfleet"
 
 step "F-60: empty root"
 # As in the image: the binary, certificates, and directories to write to. The
