@@ -23,7 +23,10 @@ var floors = [][]string{
 		"worker/memory", "worker", "worker/workertest", "processor/artifact", "processor/output", "processor/custom", "processor/program", "processor", "processor/zpe", "jobapi/access", "jobapi", "jobapi/engine", "jobapi/client", "jobapi/jobapitest",
 		"emulator/filter", "emulator/schema/protofile", "emulator/schema", "emulator", "emulator/clienttest",
 	},
-	4: {"pubsub", "gateway/wire", "gateway", "gateway/queue", "gateway/control", "gateway/provider", "gateway/operator", "pubsub/provider", "relay", "grid/subject", "grid/wire", "grid/link", "grid/access", "grid/door", "grid/blob", "grid/archive", "grid/exec", "grid/member", "grid/schedule", "grid/leader", "grid/client", "grid/router"}, // doors
+	4: {
+		"pubsub", "gateway/wire", "gateway", "gateway/queue", "gateway/control", "gateway/provider", "gateway/operator", "pubsub/provider", "relay", "grid/subject", "grid/wire", "grid/link", "grid/access", "grid/door", "grid/blob", "grid/archive", "grid/exec", "grid/member", "grid/schedule", "grid/leader", "grid/client", "grid/router",
+		"dashboard/markup",
+	}, // doors, and the pages over them
 	5: {"operations/deadletter", "operations/repair", "operations/delayed", "operations"},
 	6: {"cli/program", "cli/own", "cli/openapi", "cli/pdfchild", "cli/pdfquick", "cli/settings", "cli/agent", "cli", "sim"},
 	7: {".", "cmd/batchfleet", "cmd/zpe-worker"},
