@@ -1,6 +1,11 @@
 package jobapi
 
-import "context"
+import (
+	"context"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
+)
 
 // Explainer is a Jobs that tells why a job does not run, or who runs it.
 type Explainer interface {
@@ -32,3 +37,15 @@ const (
 	WhyMessageMissing = "MESSAGE_MISSING" // it is queued on record, but no message may exist: retry publishes it again
 	WhyEnded          = "ENDED"           // it has succeeded, failed or was canceled
 )
+
+// Ended returns the reason of a job that has ended, with its error if it has one.
+func Ended(state jobs.State, e *Error, at time.Time) Reason {
+	message := "It has " + state.String() + "."
+	switch {
+	case state == jobs.Canceled:
+		message = "It was canceled."
+	case state == jobs.Failed && e != nil:
+		message = "It has failed: " + e.Code + ": " + ShownText(e.Message, 500)
+	}
+	return Reason{Code: WhyEnded, Message: message, Since: At(at)}
+}

@@ -87,6 +87,7 @@ func (e *Engine) stop(j *job, cause error) bool {
 // ran when its goroutine returns.
 func (e *Engine) end(j *job, now time.Time, status jobs.State, cause error, lines ...string) {
 	waited := j.status == jobs.Queued
+	e.tally.Move(now, j.op.Name, j.status, status)
 	j.status, j.finished = status, now
 	if status != jobs.Succeeded {
 		j.result = nil
@@ -103,5 +104,5 @@ func (e *Engine) end(j *job, now time.Time, status jobs.State, cause error, line
 		e.waiting = slices.Delete(e.waiting, i, i+1)
 		e.leave(j)
 	}
-	e.changed.send()
+	e.changes.Add(j.id)
 }

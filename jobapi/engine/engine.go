@@ -19,8 +19,8 @@ import (
 )
 
 // Engine runs the jobs of one scope and keeps them in memory. It implements
-// [jobapi.Runner] and [jobapi.Notifier]. Its fields are set before its first use;
-// its methods may be called concurrently.
+// [jobapi.Runner], [jobapi.Notifier], [jobapi.Feed], [jobapi.Counter], [jobapi.Explainer] and [jobapi.Catalog]. Its fields are set
+// before its first use; its methods may be called concurrently.
 type Engine struct {
 	Scope     string      // "system"; the first part of the jobs' types
 	Supported []Operation // what can be run
@@ -30,7 +30,8 @@ type Engine struct {
 	Metrics   *Metrics     // shared by engines; nil for none
 
 	once    sync.Once
-	changed broadcast
+	changes jobapi.Changes
+	tally   jobapi.Tally
 	now     func() time.Time // what jobs show; wallClock but in tests
 
 	mu      sync.Mutex
@@ -140,8 +141,9 @@ func (e *Engine) Create(ctx context.Context, operation string, r jobapi.Request)
 	e.byID[j.id] = j
 	e.waiting = append(e.waiting, j)
 	made := j.snapshot(e.Scope)
+	e.tally.Move(e.now(), op.Name, 0, jobs.Queued)
+	e.changes.Add(j.id)
 	e.dispatch()
-	e.changed.send()
 	return made, nil
 }
 
@@ -288,10 +290,11 @@ func (e *Engine) leave(j *job) {
 		e.ended = slices.Delete(e.ended, 0, 1)
 	}
 	e.dispatch()
-	e.changed.send()
+	e.changes.Wake()
 }
 
 func (e *Engine) forget(j *job) {
+	e.tally.Move(time.Time{}, j.op.Name, j.status, 0)
 	e.kept -= j.bytes()
 	delete(e.byID, j.id)
 	if i, ok := e.find(j.id); ok {
@@ -343,4 +346,9 @@ func (e *Engine) Cancel(_ context.Context, id string) (jobapi.Job, error) {
 }
 
 // Changed implements [jobapi.Notifier].
-func (e *Engine) Changed() <-chan struct{} { return e.changed.wait() }
+func (e *Engine) Changed() <-chan struct{} { return e.changes.Changed() }
+
+// Changes implements [jobapi.Feed].
+func (e *Engine) Changes(ctx context.Context, after string) (ids []string, next string, lost bool, err error) {
+	return e.changes.Changes(ctx, after)
+}

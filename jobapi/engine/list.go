@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"slices"
+	"sort"
 	"strings"
+	"time"
 
 	"github.com/batchfleet/batchfleet/jobapi"
 )
@@ -18,6 +20,9 @@ func (e *Engine) List(_ context.Context, q jobapi.Query) (jobapi.Page, error) {
 	i := len(e.all)
 	if q.Cursor != "" {
 		i, _ = e.find(q.Cursor)
+	}
+	if !q.Until.IsZero() {
+		i = min(i, e.before(q.Until))
 	}
 	var page jobapi.Page
 	for i--; i >= 0; i-- {
@@ -37,6 +42,11 @@ func (e *Engine) List(_ context.Context, q jobapi.Query) (jobapi.Page, error) {
 // find returns where in all the job with an id is, or would be.
 func (e *Engine) find(id string) (int, bool) {
 	return slices.BinarySearchFunc(e.all, id, func(j *job, id string) int { return strings.Compare(j.id, id) })
+}
+
+// before returns how many jobs were created before a time, as they show it: no job was created before an older one.
+func (e *Engine) before(until time.Time) int {
+	return sort.Search(len(e.all), func(i int) bool { return !jobapi.At(e.all[i].created).Before(until) })
 }
 
 // Get implements [jobapi.Jobs].

@@ -50,7 +50,7 @@ func (r *stepRun) Logf(format string, args ...any) {
 		added = r.job.log.add(r.step+1, lines...)
 	}
 	if added {
-		r.engine.changed.send()
+		r.engine.changes.Wake()
 	}
 }
 
@@ -63,7 +63,7 @@ func (r *stepRun) Message(s string) {
 	if j.runs(r.step) && j.steps[r.step].Message != s {
 		j.steps[r.step].Message = s
 		j.version++
-		e.changed.send()
+		e.changes.Wake()
 	}
 }
 

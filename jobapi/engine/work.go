@@ -15,6 +15,8 @@ func (e *Engine) start(j *job) {
 	e.running = append(e.running, j)
 	j.status, j.started = jobs.Running, j.at(e.now())
 	j.version++
+	e.tally.Move(j.started, j.op.Name, jobs.Queued, jobs.Running)
+	e.changes.Add(j.id)
 	j.timer = time.AfterFunc(j.timeout, func() {
 		e.lock()
 		defer e.mu.Unlock()
@@ -58,7 +60,7 @@ func (e *Engine) begin(j *job, i int) bool {
 	s.Status, s.StartedAt = jobapi.Running, jobapi.At(j.at(e.now()))
 	j.version++
 	j.log.turn(i+1, j.line(i, "started"))
-	e.changed.send()
+	e.changes.Wake()
 	return true
 }
 
@@ -108,7 +110,7 @@ func (e *Engine) do(j *job, i int, s Step) bool {
 		e.finish(j)
 		e.leave(j)
 	}
-	e.changed.send()
+	e.changes.Wake()
 	return true
 }
 
