@@ -40,25 +40,43 @@ func (s *Store) Claim(ctx context.Context, job jobs.Job, hold time.Duration, aga
 	}
 	switch got.Text(0) {
 	case "ended":
-		c.Verdict, c.State, c.Reason, c.Attempt = jobs.Ended, stateOf(got.Text(2)), got.Text(3), int(got.Number(4))
+		c.Verdict, c.State, c.Reason, c.Attempt = jobs.Ended, stateOf(got.Text(3)), got.Text(4), int(got.Number(5))
 	case "busy":
-		c.Verdict, c.Wait = jobs.Busy, time.Duration(got.Number(2))*time.Millisecond
+		c.Verdict, c.Wait = jobs.Busy, time.Duration(got.Number(3))*time.Millisecond
 	case "waiting":
-		c.Verdict, c.Wait = jobs.Waiting, time.Duration(got.Number(2))*time.Millisecond
+		c.Verdict, c.Wait = jobs.Waiting, time.Duration(got.Number(3))*time.Millisecond
 	case "granted", "crashloop":
-		c.Verdict, c.Attempt, c.Crashes, c.Failures = jobs.Granted, int(got.Number(2)), int(got.Number(3)), int(got.Number(4))
+		c.Verdict, c.Attempt, c.Crashes, c.Failures = jobs.Granted, int(got.Number(3)), int(got.Number(4)), int(got.Number(5))
 		if got.Text(0) == "crashloop" {
 			c.Verdict = jobs.CrashLoop
 		}
 	default:
 		return c, unavailable(what, got.Unexpected())
 	}
-	if c.Verdict == jobs.Ended {
-		_ = s.move(ctx, job.ID, c.State, got.Number(1), states...)
+	m := move{id: job.ID, created: got.Number(1), kind: got.Text(2)}
+	if again.Token != "" {
+		m.left = string(UnknownKind) // the call before may have put the kind on record
+	}
+	switch c.Verdict {
+	case jobs.Ended:
+		m.state, m.others, m.quiet = c.State, states, true
+		if got.Number(6) == 1 {
+			m.count, m.quiet = ended(c.State), false
+		}
+		_ = s.move(ctx, m)
 		return c, nil
+	case jobs.Waiting:
+		m.state, m.others, m.quiet = jobs.Queued, []jobs.State{jobs.Running}, true
+	case jobs.Busy:
+		m.state, m.others, m.quiet = jobs.Running, []jobs.State{jobs.Queued}, true
+	case jobs.Granted, jobs.CrashLoop:
+		m.state, m.others = jobs.Running, []jobs.State{jobs.Queued}
+		if got.Number(6) == 1 {
+			m.count = count{cameIn, 1}
+		}
 	}
 	// Who looks for jobs that are held must find it before it begins.
-	return c, s.move(ctx, job.ID, jobs.Running, got.Number(1), jobs.Queued)
+	return c, s.move(ctx, m)
 }
 
 // Report prolongs a granted claim by hold, records the progress p unless it is
@@ -83,7 +101,7 @@ func (s *Store) Report(ctx context.Context, c jobs.Claim, hold time.Duration, p 
 	if err != nil {
 		return err
 	}
-	_ = s.move(batch.Until(ctx, nil), c.Job, jobs.Running, got.Number(1), states...) // the index is lost as well
+	_ = s.move(batch.Until(ctx, nil), move{id: c.Job, state: jobs.Running, created: got.Number(1), others: states, kind: got.Text(2)}) // the index is lost as well
 	switch got.Text(0) {
 	case "ok":
 		return nil
@@ -153,21 +171,22 @@ func (s *Store) FinishLast(ctx context.Context, c jobs.Claim, o jobs.Outcome, p 
 	if err != nil {
 		return 0, err
 	}
+	m := move{id: c.Job, state: state, created: got.Number(1), others: states, kind: got.Text(2)}
 	switch word := got.Text(0); word {
 	case "ok":
-		if got.Number(2) == 1 {
-			_ = s.move(ctx, c.Job, state, got.Number(1), states...) // the index is lost as well
-			return state, nil
+		m.count = ended(state)
+		if got.Number(3) == 0 { // otherwise the index is lost as well
+			// Its claim has put it into the index, and taken it out of that of queued jobs.
+			m.others, m.listed = []jobs.State{jobs.Running}, true
 		}
-		// Its claim has put it into the index, and taken it out of that of queued jobs.
-		_ = s.moveTogether(ctx, move{id: c.Job, state: state, created: got.Number(1), others: []jobs.State{jobs.Running}, listed: true})
+		_ = s.move(ctx, m)
 		return state, nil
 	case "lost":
 		return 0, fmt.Errorf("%s: %w", what, jobs.ErrLeaseLost)
 	default:
-		state = stateOf(word)
-		_ = s.move(ctx, c.Job, state, got.Number(1), states...)
-		return state, nil
+		m.state, m.quiet = stateOf(word), true
+		_ = s.move(ctx, m)
+		return m.state, nil
 	}
 }
 
@@ -197,7 +216,11 @@ func (s *Store) Retry(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.S
 	if state == 0 {
 		return 0, unavailable(what, got.Unexpected())
 	}
-	_ = s.move(ctx, c.Job, state, got.Number(1), states...) // the index may be lost as well
+	m := move{id: c.Job, state: state, created: got.Number(1), others: states, kind: got.Text(2)} // the index may be lost as well
+	if got.Number(3) == 1 {
+		m.count = ended(state)
+	}
+	_ = s.move(ctx, m)
 	return state, nil
 }
 
@@ -224,6 +247,6 @@ func (s *Store) Release(ctx context.Context, c jobs.Claim, message string) error
 	if word := got.Text(0); word == "lost" || word == "late" {
 		return fmt.Errorf("%s: %w", what, jobs.ErrLeaseLost)
 	}
-	_ = s.move(ctx, c.Job, stateOf(got.Text(2)), got.Number(1), jobs.Running)
+	_ = s.move(ctx, move{id: c.Job, state: stateOf(got.Text(2)), created: got.Number(1), others: []jobs.State{jobs.Running}, kind: got.Text(3)})
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 // together sends what several jobs have to say at the same time in one round trip. Each script has
 // its own keys and its own answer; one that fails does not fail the others. The zero value is ready.
 type together struct {
+	upkeep
+
 	mu     sync.Mutex
 	groups map[string]*group // by the address of the server in a cluster; "" where there is no cluster
 }
@@ -63,7 +65,7 @@ func (t *together) of(ctx context.Context, rdb redis.UniversalClient, key string
 	g := t.groups[server]
 	if g == nil {
 		g = &group{Max: maxTogether, Slow: slowTogether, Send: func(ctx context.Context, all []request) []batch.Answer[redisdb.Reply] {
-			return send(ctx, rdb, all)
+			return t.send(ctx, rdb, all)
 		}}
 		if t.groups == nil {
 			t.groups = map[string]*group{}
@@ -74,7 +76,7 @@ func (t *together) of(ctx context.Context, rdb redis.UniversalClient, key string
 }
 
 // send sends requests in one round trip.
-func send(ctx context.Context, rdb redis.UniversalClient, all []request) []batch.Answer[redisdb.Reply] {
+func (t *together) send(ctx context.Context, rdb redis.UniversalClient, all []request) []batch.Answer[redisdb.Reply] {
 	var calls []redisdb.Call
 	var moves []move
 	for _, r := range all {
@@ -85,7 +87,7 @@ func send(ctx context.Context, rdb redis.UniversalClient, all []request) []batch
 		}
 	}
 	var indexing []redis.Cmder
-	results := redisdb.RunAll(ctx, rdb, calls, func(pipe redis.Pipeliner) { indexing = enter(ctx, pipe, moves...) })
+	results := redisdb.RunAll(ctx, rdb, calls, func(pipe redis.Pipeliner) { indexing = t.enter(ctx, pipe, moves...) })
 	var moved error
 	for _, cmd := range indexing {
 		moved = errors.Join(moved, cmd.Err())

@@ -62,6 +62,9 @@ func (s *Store) Fsck(ctx context.Context, repair bool) (redisdb.Audit, error) {
 	if err := f.settle(ctx); err != nil {
 		return f.report, fmt.Errorf("check jobs: %w", err)
 	}
+	if err := f.kinds(ctx); err != nil {
+		return f.report, fmt.Errorf("check jobs: %w", err)
+	}
 	return f.report, nil
 }
 
@@ -158,7 +161,7 @@ type look struct {
 	detail string
 }
 
-// looks looks at jobs and at their places in all indexes, in two round trips.
+// looks looks at jobs and at their places in all indexes, in three round trips.
 func (s *Store) looks(ctx context.Context, members []string) ([]look, error) {
 	if len(members) == 0 {
 		return nil, nil
@@ -195,6 +198,15 @@ func (s *Store) looks(ctx context.Context, members []string) ([]look, error) {
 		}
 		l.judge(scores[i])
 		found[i] = l
+	}
+	unindexed, err := s.missingOfKind(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		if unindexed[i] {
+			found[i].judgeKind()
+		}
 	}
 	return found, nil
 }

@@ -9,6 +9,11 @@ const indexKey = "jobs:index"
 
 func stateIndexKey(s jobs.State) string { return indexKey + ":" + s.String() }
 
+// kindIndexPrefix and a kind are the key of an index of the queued jobs of that kind.
+const kindIndexPrefix = "jobs:queued:"
+
+func kindIndexKey(kind string) string { return kindIndexPrefix + indexedKind(kind) }
+
 // states are those that have an index of their own: all.
 var states = []jobs.State{jobs.Queued, jobs.Running, jobs.Succeeded, jobs.Failed, jobs.Canceled}
 
@@ -33,6 +38,9 @@ const (
 	promoterKey = "{fleet}:promoter"
 	watchKey    = "fleet:watch"  // the id of the worker that looks for silent ones
 	repairKey   = "fleet:repair" // when to look next for forgotten jobs, and on which run of Redis
+	kindsKey    = "jobs:kinds"   // sorted set of kinds by when a job of them was last queued
+	flowKey     = "jobs:flow"    // hash of how many jobs came and ended
+	feedKey     = "jobs:feed"    // stream of the ids of jobs that have changed
 )
 
 // workerKey is there while a worker lives.

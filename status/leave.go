@@ -25,7 +25,8 @@ func (s *Store) Leave(ctx context.Context, job jobs.Job, message string) (age ti
 		state = jobs.Running // as Document.State says
 	}
 	if got.Number(3) == 1 {
-		_ = s.move(ctx, job.ID, state, got.Number(1), states...) // lists miss it until it is looked for
+		m := move{id: job.ID, state: state, created: got.Number(1), others: states, kind: string(job.Kind), count: count{cameIn, 1}}
+		_ = s.move(ctx, m) // lists miss it until it is looked for
 	}
 	return time.Duration(got.Number(2)) * time.Millisecond, state, nil
 }

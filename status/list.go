@@ -19,6 +19,7 @@ type Query struct {
 	Kind   jobs.Kind  // empty for any; UnknownKind also for those whose kind is not on record
 	Limit  int        // 1 to MaxList
 	Cursor string     // where an earlier page ended; empty for the first
+	Until  time.Time  // only jobs that were created before; zero for any. The walk begins there.
 }
 
 // UnknownKind stands for the kind of a job that was submitted without one, until a
@@ -49,6 +50,9 @@ func (s *Store) List(ctx context.Context, q Query) (found []Entry, next string, 
 	from, err := parseCursor(q.Cursor)
 	if err != nil {
 		return nil, "", err
+	}
+	if until := q.until(); until.Score < from.Score {
+		from = until
 	}
 	limit := max(1, min(q.Limit, MaxList))
 	// Jobs that were created longer ago than a job is kept are likely to be
@@ -114,6 +118,14 @@ func (s *Store) List(ctx context.Context, q Query) (found []Entry, next string, 
 		next = cursorOf(from)
 	}
 	return found, next, nil
+}
+
+// until returns the place before which a list begins, whatever its cursor says.
+func (q Query) until() redisdb.Place {
+	if q.Until.IsZero() || q.Until.After(time.UnixMicro(redisdb.Beyond)) {
+		return redisdb.Place{Score: redisdb.Beyond}
+	}
+	return redisdb.Place{Score: max(0, q.Until.UnixMicro())}
 }
 
 // created returns when the job of an entry was, whose score is in microseconds since 1970.

@@ -259,9 +259,11 @@ func TestJ07JobsStayInTheIndexForAWeek(t *testing.T) {
 			old("queued")
 			submit(t, s, jobs.Job{ID: "a"})
 			want("submit", "queued")
+			time.Sleep(time.Minute) // each process does it once a minute
 			old("running")
-			c := claim(t, s, "a", time.Minute, jobs.Granted)
+			c := claim(t, s, "a", time.Hour, jobs.Granted)
 			want("claim", "running")
+			time.Sleep(time.Minute)
 			old("succeeded")
 			finish(t, s, c, jobs.Outcome{State: jobs.Succeeded})
 			if got := members(t, rdb, "jobs:index:succeeded"); !slices.Equal(got, []string{"a"}) {

@@ -79,9 +79,17 @@ type record struct {
 // Of each at most maxDocument bytes are read, because the key is public: there
 // may be anything.
 func (s *Store) read(ctx context.Context, members []string, claimFields ...string) ([]record, error) {
+	return s.readBeside(ctx, members, nil, claimFields...)
+}
+
+// readBeside is read with what beside adds to the round trip; that may be nil.
+func (s *Store) readBeside(ctx context.Context, members []string, beside func(redis.Pipeliner), claimFields ...string) ([]record, error) {
 	docs := make([]*redis.StringCmd, len(members))
 	details := make([]*redis.MapStringStringCmd, len(members))
 	claims, err := s.claims(ctx, members, func(pipe redis.Pipeliner, i int, id jobs.ID) {
+		if i == 0 && beside != nil {
+			beside(pipe)
+		}
 		docs[i], details[i] = pipe.GetRange(ctx, jobKey(id), 0, maxDocument), pipe.HGetAll(ctx, detailKey(id))
 	}, claimFields...)
 	if err != nil {

@@ -25,7 +25,8 @@ func (s *Store) Requeue(ctx context.Context, job jobs.Job) (jobs.State, error) {
 		return 0, err
 	}
 	word := got.Text(0)
-	_ = s.move(ctx, job.ID, jobs.Queued, got.Number(1), jobs.Failed, jobs.Running) // unless nothing was changed
+	m := move{id: job.ID, state: jobs.Queued, created: got.Number(1), others: []jobs.State{jobs.Failed, jobs.Running}, kind: string(job.Kind), count: count{cameIn, 1}}
+	_ = s.move(ctx, m) // unless nothing was changed
 	if state := stateOf(word); state != 0 || word == "" {
 		return state, nil
 	}

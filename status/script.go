@@ -33,6 +33,7 @@ var (
 	promoteScript = redisdb.NewScript(lua, "job", "promote")
 	resignScript  = redisdb.NewScript(lua, "resign")
 	lookedScript  = redisdb.NewScript(lua, "job", "looked")
+	flowScript    = redisdb.NewScript(lua, "job", "flow")
 )
 
 // run runs a script in one round trip.

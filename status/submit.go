@@ -74,13 +74,14 @@ func (s *Store) submit(ctx context.Context, job jobs.Job, fields ...any) (Submit
 	}
 	args := append(append([]any{kept, doc, created, paramsText(job), due}, s.jobFields(job)...), fields...)
 	list := func(pipe redis.Pipeliner) {
-		for _, key := range []string{indexKey, stateIndexKey(jobs.Queued)} {
+		for _, key := range []string{indexKey, stateIndexKey(jobs.Queued), kindIndexKey(string(job.Kind))} {
 			pipe.ZAddNX(ctx, key, redis.Z{Score: float64(created * 1000), Member: string(job.ID)})
-			trim(ctx, pipe, key)
+			s.together.after(ctx, pipe, key)
 		}
 		if due > 0 {
 			pipe.ZAddNX(ctx, delayedKey, redis.Z{Score: float64(due), Member: string(job.ID)})
 		}
+		tell(ctx, pipe, []move{{id: job.ID, count: count{cameIn, 1}}})
 	}
 	got, err := submitScript.Run(ctx, beside{s.rdb, list}, []string{jobKey(job.ID), detailKey(job.ID), paramsKey(job.ID), claimKey(job.ID)}, args...)
 	if err != nil {
@@ -89,7 +90,10 @@ func (s *Store) submit(ctx context.Context, job jobs.Job, fields ...any) (Submit
 	if got.Text(0) == "new" {
 		return Submitted{New: true, Known: true, State: jobs.Queued}, nil
 	}
-	_ = s.move(ctx, job.ID, stateOf(got.Text(1)), got.Number(2), jobs.Queued)
+	_ = s.move(ctx, move{
+		id: job.ID, state: stateOf(got.Text(1)), created: got.Number(2), others: []jobs.State{jobs.Queued}, quiet: true,
+		kind: got.Text(5), left: string(job.Kind), count: count{cameIn, -1},
+	})
 	return Submitted{Known: true, State: stateOf(got.Text(1)), Request: got.Text(3), Published: got.Text(4) != ""}, nil
 }
 
@@ -108,13 +112,16 @@ func (s *Store) Cancel(ctx context.Context, id jobs.ID) (jobs.State, error) {
 	case "asked":
 		return jobs.Running, nil
 	case "canceled":
-		_ = s.move(ctx, id, jobs.Canceled, got.Number(1), jobs.Queued, jobs.Running)
+		_ = s.move(ctx, move{
+			id: id, state: jobs.Canceled, created: got.Number(1), others: []jobs.State{jobs.Queued, jobs.Running}, kind: got.Text(2),
+			left: string(UnknownKind), count: ended(jobs.Canceled),
+		})
 		return jobs.Canceled, nil
 	case "absent":
 		return 0, fmt.Errorf("%s: %w", what, fs.ErrNotExist)
 	case "ended":
-		state := stateOf(got.Text(2))
-		_ = s.move(ctx, id, state, got.Number(1), jobs.Queued, jobs.Running)
+		state := stateOf(got.Text(3))
+		_ = s.move(ctx, move{id: id, state: state, created: got.Number(1), others: []jobs.State{jobs.Queued, jobs.Running}, kind: got.Text(2), quiet: true})
 		return state, fmt.Errorf("%s: %w", what, ErrEnded)
 	}
 	return 0, unavailable(what, got.Unexpected())

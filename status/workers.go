@@ -64,6 +64,8 @@ type Member struct {
 	s     *Store
 	first bool // forgets others
 
+	folded time.Time // when it has last added up old hours
+
 	mu   sync.Mutex
 	self Worker
 }
@@ -98,6 +100,10 @@ func (m *Member) Pulse(ctx context.Context, inHand int, draining bool, unready s
 	_, err = m.s.run(ctx, "write heartbeat", pulseScript, []string{workerKey(m.self.ID), workersKey},
 		m.self.ID, text, int(SilentAfter/time.Second), forget)
 	m.first = m.first && err != nil
+	if err == nil && time.Since(m.folded) > time.Hour {
+		m.folded = time.Now()
+		_ = m.s.foldFlow(ctx) // another worker does it, or this one in an hour
+	}
 	return err
 }
 

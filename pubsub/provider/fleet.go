@@ -47,7 +47,7 @@ func (f *Fleet) List(ctx context.Context, q jobapi.Query) (jobapi.Page, error) {
 	if q.Type != "" && (!ours || !kindPattern().MatchString(kind)) {
 		return jobapi.Page{}, nil
 	}
-	entries, next, err := f.Status.List(ctx, status.Query{State: q.Status, Kind: jobs.Kind(kind), Limit: q.Limit, Cursor: q.Cursor})
+	entries, next, err := f.Status.List(ctx, status.Query{State: q.Status, Kind: jobs.Kind(kind), Limit: q.Limit, Cursor: q.Cursor, Until: q.Until})
 	if errors.Is(err, status.ErrCursor) {
 		return jobapi.Page{}, &jobapi.FieldError{Field: "cursor", Problem: status.ErrCursor.Error()}
 	}
@@ -133,13 +133,18 @@ func (f *Fleet) Cancel(ctx context.Context, id string) (jobapi.Job, error) {
 	return f.one(ctx, id)
 }
 
+// shownKind returns what is shown of a kind: UnknownKind for what is no name of one, or may be a secret.
+func shownKind(kind jobs.Kind) string {
+	if name := string(kind); kindPattern().MatchString(name) && redact.Text(name) == name {
+		return name
+	}
+	return string(status.UnknownKind)
+}
+
 // fleetHead returns what a list shows of a job.
 func fleetHead(e status.Entry) jobapi.Job {
 	d, state := e.Detail, e.State()
-	kind := string(d.Kind)
-	if !kindPattern().MatchString(kind) || redact.Text(kind) != kind {
-		kind = string(status.UnknownKind)
-	}
+	kind := shownKind(d.Kind)
 	updated, _ := time.Parse(time.RFC3339, e.UpdatedAt) // zero if it is no time
 	j := jobapi.Job{
 		ID: string(e.ID), Scope: fleetScope, Type: fleetScope + "." + kind, Status: state,

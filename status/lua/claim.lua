@@ -13,26 +13,28 @@
 --       9 log line   10 log cap in bytes   11 created_at   12 worker's id   13 queue and 14 ack
 --       of the lease, '' if others cannot hand it back   15 parameters, '' for none
 --       16… detail field, value, …
--- Returns {'ended', created_at, status, error, attempts} | {'busy', created_at, ms left}
---       | {'waiting', created_at, ms until the next attempt}
---       | {'granted', created_at, attempt, crashes, failures} | {'crashloop', the same}
+-- Returns {'ended', created_at, kind, status, error, attempts, 1 if this call has ended it}
+--       | {'busy', created_at, kind, ms left} | {'waiting', created_at, kind, ms until the next attempt}
+--       | {'granted', created_at, kind, attempt, crashes, failures, 1 if nothing was known of the job}
+--       | {'crashloop', the same}
+-- The kind is that on record before, '' for none.
 local status, progress, reason = current(KEYS[1])
 local claim = redis.call('HMGET', KEYS[2], 'token', 'until', 'attempts', 'crashes', 'failures', 'next')
 local token, attempts, crashes = claim[1], tonumber(claim[3]) or 0, tonumber(claim[4]) or 0
-local failures, created = tonumber(claim[5]) or 0, born(KEYS[5], ARGV[11])
-if terminal(status) then return {'ended', created, status, reason, tonumber(redis.call('HGET', KEYS[5], 'attempt')) or 0} end
+local failures, created, kind = tonumber(claim[5]) or 0, born(KEYS[5], ARGV[11])
+if terminal(status) then return {'ended', created, kind, status, reason, tonumber(redis.call('HGET', KEYS[5], 'attempt')) or 0, 0} end
 
 local left = (tonumber(claim[2]) or 0) - now()
-if token and token ~= ARGV[1] and left > 0 then return {'busy', created, left} end
+if token and token ~= ARGV[1] and left > 0 then return {'busy', created, kind, left} end
 
 if redis.call('EXISTS', KEYS[3]) == 1 then
   append(KEYS[4], {attempts > 0 and string.format('attempt %d canceled', attempts) or 'canceled'}, tonumber(ARGV[10]), ARGV[3])
   finish_canceled(KEYS[1], KEYS[2], KEYS[3], KEYS[5], ARGV[7], progress, ARGV[8], ARGV[3])
-  return {'ended', created, 'canceled', '', attempts}
+  return {'ended', created, kind, 'canceled', '', attempts, 1}
 end
 
 local wait = (tonumber(claim[6]) or 0) - now()
-if wait > 0 then return {'waiting', created, wait} end
+if wait > 0 then return {'waiting', created, kind, wait} end
 
 if token ~= ARGV[1] and token ~= lapsed .. ARGV[1] then
   attempts = attempts + 1
@@ -55,6 +57,6 @@ if crashes > 0 then redis.call('HSET', KEYS[5], 'crashes', crashes) end
 redis.call('EXPIRE', KEYS[2], ARGV[3])
 redis.call('EXPIRE', KEYS[5], ARGV[3])
 keepParams(KEYS[6], ARGV[15], ARGV[3])
-if crashes >= tonumber(ARGV[4]) then return {'crashloop', created, attempts, crashes, failures} end
+if crashes >= tonumber(ARGV[4]) then return {'crashloop', created, kind, attempts, crashes, failures, status and 0 or 1} end
 put(KEYS[1], ARGV[5], 0, ARGV[6], ARGV[3])
-return {'granted', created, attempts, crashes, failures}
+return {'granted', created, kind, attempts, crashes, failures, status and 0 or 1}

@@ -7,11 +7,11 @@
 --       8 attempt   9 crashes   10 failures before   11 created_at   12 step, '' for none, and
 --       13 how many lines the attempt had before, as for report.lua   14 how many log lines follow, and
 --       those lines   … detail field, value, …
--- Returns {'ok', created_at, 1 if the claim was taken back, as Redis had lost it}
---       | {the status word already on record, created_at}, when the job had ended | {'lost'}
+-- Returns {'ok', created_at, kind, 1 if the claim was taken back, as Redis had lost it}
+--       | {the status word already on record, created_at, kind}, when the job had ended | {'lost'}
 local status, progress = current(KEYS[1])
-local created, began, step = born(KEYS[5], ARGV[11])
-if terminal(status) then return {status, created} end
+local created, kind, began, step = born(KEYS[5], ARGV[11])
+if terminal(status) then return {status, created, kind} end
 local mine, recreated = owns(KEYS[1], KEYS[2], ARGV[1], ARGV[8], ARGV[9], ARGV[10])
 if not mine then return {'lost'} end
 
@@ -26,4 +26,4 @@ lines[#lines + 1] = ARGV[6]
 close(KEYS[2], KEYS[3], KEYS[5], ARGV[2], 'created_at', created, unpack(ARGV, 15 + n))
 keepParams(KEYS[6], '', ARGV[2])
 last(KEYS[4], lines, tonumber(ARGV[7]), ARGV[2])
-return {'ok', created, recreated and 1}
+return {'ok', created, kind, recreated and 1 or 0}

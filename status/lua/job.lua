@@ -17,11 +17,12 @@ local function terminal(status)
 end
 
 -- born returns when a job was first heard of, in milliseconds: as it is on record,
--- or else at. The other results are when its attempt began and the step that it is in, if they are on record.
+-- or else at. The other results are its kind, '' if that is not on record, and when its attempt began and the
+-- step that it is in, if they are.
 local function born(detail, at)
-  local t = redis.call('HMGET', detail, 'created_at', 'submitted_at', 'started_at', 'step')
+  local t = redis.call('HMGET', detail, 'created_at', 'submitted_at', 'started_at', 'step', 'kind')
   local began = tonumber(t[3])
-  return tonumber(t[1]) or tonumber(t[2]) or began or tonumber(at), began, t[4]
+  return tonumber(t[1]) or tonumber(t[2]) or began or tonumber(at), t[5] or '', began, t[4]
 end
 
 -- noToken is the token of a job that was queued again: no worker holds it, none

@@ -5,7 +5,7 @@
 -- KEYS  1 job:ID   2 {job:ID}:claim   3 {job:ID}:log   4 {job:ID}:detail
 -- ARGV  1 token   2 ttl in seconds   3 head and 4 tail of the "queued" document, head '' to leave
 --       the status as it is   5 log line   6 log cap in bytes   7 created_at
--- Returns {'ok', created_at, status word} | {'late'}, if the count was corrected | {'lost'}
+-- Returns {'ok', created_at, status word, kind} | {'late'}, if the count was corrected | {'lost'}
 local token = redis.call('HGET', KEYS[2], 'token')
 if token ~= ARGV[1] and token ~= lapsed .. ARGV[1] then
   if not uncountCrash(KEYS[2], KEYS[4], ARGV[1]) then return {'lost'} end
@@ -20,4 +20,5 @@ if ARGV[3] ~= '' and not terminal(status) then
   status = 'queued'
 end
 append(KEYS[3], {ARGV[5]}, tonumber(ARGV[6]), ARGV[2])
-return {'ok', born(KEYS[4], ARGV[7]), status or ''}
+local created, kind = born(KEYS[4], ARGV[7])
+return {'ok', created, status or '', kind}

@@ -8,7 +8,7 @@
 --       7 status document, '' to leave it as it is   8 step, '' for none   9 created_at
 --       10 how many lines the attempt had before   11 worker's id   12 queue and 13 ack of
 --       the lease   14 failures before   15… log lines
--- Returns {'ok' | 'canceled', created_at if Redis had lost the claim or the status, so that
+-- Returns {'ok' | 'canceled', created_at and kind if Redis had lost the claim or the status, so that
 -- the indexes are to be written again} | {'lost'}
 local mine, recreated = owns(KEYS[1], KEYS[2], ARGV[1], ARGV[4], ARGV[5], ARGV[14])
 if not mine then return {'lost'} end
@@ -26,9 +26,9 @@ if ARGV[8] ~= '' and redis.call('HGET', KEYS[5], 'step') ~= ARGV[8] then
   local began = tonumber(redis.call('HGET', KEYS[5], 'started_at')) or now()
   redis.call('HSET', KEYS[5], 'step', ARGV[8], 'at_' .. ARGV[8], now() - began, 'started_at', began)
 end
-local created
+local created, kind
 if recreated then
-  created = born(KEYS[5], ARGV[9])
+  created, kind = born(KEYS[5], ARGV[9])
   redis.call('HSET', KEYS[5], 'created_at', created)
 end
 redis.call('EXPIRE', KEYS[5], ARGV[3])
@@ -38,5 +38,5 @@ if #ARGV > 14 then
   append(KEYS[4], lines, tonumber(ARGV[6]), ARGV[3])
   redis.call('HSET', KEYS[2], 'lines', known)
 end
-if redis.call('EXISTS', KEYS[3]) == 1 then return {'canceled', created} end
-return {'ok', created}
+if redis.call('EXISTS', KEYS[3]) == 1 then return {'canceled', created, kind} end
+return {'ok', created, kind}

@@ -5,10 +5,11 @@
 -- ARGV  1 ttl in seconds   2 status document   3 created_at   4 parameters, '' for none
 --       5 when it may start, in ms since 1970, or 0   6… detail field, value, …
 -- Returns {'new' | 'known', status word, created_at, what it was submitted as, '1' if its message was published
--- or is to be published later}
+-- or is to be published later, kind}
 if redis.call('EXISTS', KEYS[1]) == 1 then
   local d = redis.call('HMGET', KEYS[2], 'request', 'published', 'attempt', 'next_at')
-  return {'known', current(KEYS[1]) or '', born(KEYS[2], ARGV[3]), d[1] or '', (d[2] or d[3] or d[4]) and '1' or ''}
+  local created, kind = born(KEYS[2], ARGV[3])
+  return {'known', current(KEYS[1]) or '', created, d[1] or '', (d[2] or d[3] or d[4]) and '1' or '', kind}
 end
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[1])
 redis.call('HSET', KEYS[2], 'created_at', ARGV[3], unpack(ARGV, 6))
