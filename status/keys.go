@@ -36,11 +36,13 @@ const (
 	// 1970; and who publishes those that are
 	delayedKey  = "{fleet}:delayed"
 	promoterKey = "{fleet}:promoter"
-	watchKey    = "fleet:watch"  // the id of the worker that looks for silent ones
-	repairKey   = "fleet:repair" // when to look next for forgotten jobs, and on which run of Redis
-	kindsKey    = "jobs:kinds"   // sorted set of kinds by when a job of them was last queued
-	flowKey     = "jobs:flow"    // hash of how many jobs came and ended
-	feedKey     = "jobs:feed"    // stream of the ids of jobs that have changed
+	watchKey    = "fleet:watch"     // the id of the worker that looks for silent ones
+	repairKey   = "fleet:repair"    // when to look next for forgotten jobs, and on which run of Redis
+	kindsKey    = "jobs:kinds"      // sorted set of kinds by when a job of them was last queued
+	flowKey     = "jobs:flow"       // hash of how many jobs came and ended
+	feedKey     = "jobs:feed"       // stream of the ids of jobs that have changed
+	pausedKey   = "{fleet}:paused"  // hash of paused kinds, each with the ms since 1970 from which on
+	drainedKey  = "{fleet}:drained" // hash of workers by id that shall take no jobs, each with the ms since when
 )
 
 // workerKey is there while a worker lives.

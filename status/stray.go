@@ -64,17 +64,21 @@ func (s *Store) strays(ctx context.Context, members []string, visit func([]Stray
 		if r.found != readable || r.State().Terminal() || r.left > 0 {
 			continue
 		}
-		stray := Stray{Entry: r.Entry}
-		stray.Since, _ = time.Parse(time.RFC3339, r.UpdatedAt) // long ago if it says nothing
-		if next := r.Detail.Next; next.After(stray.Since) {
-			stray.Since = next // until then it waits for its next attempt
-		}
-		if over := r.now.Add(r.left); r.left < 0 && over.After(stray.Since) {
-			stray.Since = over
-		}
-		found = append(found, stray)
+		found = append(found, Stray{Entry: r.Entry, Since: r.lastSign()})
 	}
 	return visit(found)
+}
+
+// lastSign returns when a job that waits gave its last sign of life.
+func (r *record) lastSign() time.Time {
+	since, _ := time.Parse(time.RFC3339, r.UpdatedAt) // long ago if it says nothing
+	if next := r.Detail.Next; next.After(since) {
+		since = next // until then it waits for its next attempt
+	}
+	if over := r.now.Add(r.left); r.left < 0 && over.After(since) {
+		since = over
+	}
+	return since
 }
 
 // EnterAgain enters those jobs where they belong that have not ended and are not in the index

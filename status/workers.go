@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -120,23 +122,31 @@ func (m *Member) Leave(ctx context.Context) error {
 // fell silent within the last hour.
 func (s *Store) Workers(ctx context.Context) ([]Worker, error) {
 	pipe := s.rdb.Pipeline()
-	clock, all := pipe.Time(ctx), pipe.HGetAll(ctx, workersKey)
+	workers := listWorkers(ctx, pipe)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, unavailable("list workers", err)
 	}
-	found := []Worker{}
-	for id, text := range all.Val() {
-		at, doc, _ := strings.Cut(text, " ")
-		ms, err := strconv.ParseInt(at, 10, 64)
-		var w Worker
-		if err != nil || json.Unmarshal([]byte(doc), &w) != nil {
-			continue // somebody else has written here
+	return workers(), nil
+}
+
+// listWorkers adds what Workers reads to a round trip. What it returns reads the answer.
+func listWorkers(ctx context.Context, pipe redis.Pipeliner) func() []Worker {
+	clock, all := pipe.Time(ctx), pipe.HGetAll(ctx, workersKey)
+	return func() []Worker {
+		found := []Worker{}
+		for id, text := range all.Val() {
+			at, doc, _ := strings.Cut(text, " ")
+			ms, err := strconv.ParseInt(at, 10, 64)
+			var w Worker
+			if err != nil || json.Unmarshal([]byte(doc), &w) != nil {
+				continue // somebody else has written here
+			}
+			w.ID, w.Seen = id, time.UnixMilli(ms).UTC()
+			if w.Silent = max(0, clock.Val().Sub(w.Seen)); w.Silent <= forgetAfter {
+				found = append(found, w)
+			}
 		}
-		w.ID, w.Seen = id, time.UnixMilli(ms).UTC()
-		if w.Silent = max(0, clock.Val().Sub(w.Seen)); w.Silent <= forgetAfter {
-			found = append(found, w)
-		}
+		slices.SortFunc(found, func(a, b Worker) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+		return found
 	}
-	slices.SortFunc(found, func(a, b Worker) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
-	return found, nil
 }

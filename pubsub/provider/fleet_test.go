@@ -30,12 +30,14 @@ type fleetRig struct {
 	st    *status.Store
 	fleet *provider.Fleet
 	lines map[string]int // of each attempt, by its token
+	trips *trips
 }
 
 func newFleetRig(t *testing.T) *fleetRig {
 	t.Helper()
-	r := &fleetRig{T: t, redis: redistest.New(t), lines: map[string]int{}}
+	r := &fleetRig{T: t, redis: redistest.New(t), lines: map[string]int{}, trips: &trips{}}
 	r.rdb = r.redis.Client()
+	r.rdb.AddHook(r.trips)
 	r.st = status.New(r.rdb)
 	r.st.Worker = "w1"
 	r.fleet = &provider.Fleet{Status: r.st}
