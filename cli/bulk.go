@@ -25,6 +25,7 @@ type scopeServer struct {
 func openScope(s *jobapi.Server, metrics prometheus.Registerer, log *slog.Logger) *scopeServer {
 	e := &engine.Engine{Scope: "utils", Supported: operations.Bulk(bulkScopes(s.Scopes)), Logger: log, Metrics: engine.NewMetrics(metrics)}
 	s.Scopes = append(s.Scopes, jobapi.Scope{Name: "utils", Jobs: e, Cancel: access.Operate, Create: access.Operate})
+	jobapi.ShowScopes(metrics, s.Scopes, log)
 	return &scopeServer{s, e, log}
 }
 

@@ -103,6 +103,7 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 		Log: a.log, Metrics: jobapi.NewMetrics(a.metrics), Guard: a.guard, ReadOnly: a.readOnly, Admit: a.admit,
 		OpenAPI: describe(ctx, a.kinds, a.log), MaxListeners: a.env.MaxListeners,
 	}
+	jobapi.ShowScopes(a.metrics, s.Scopes, a.log)
 	return s
 }
 
