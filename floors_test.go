@@ -13,13 +13,14 @@ const module = "github.com/batchfleet/batchfleet"
 // and on its own floor only parts of the same top-level package that stand before it:
 // see docs/architecture.md.
 var floors = [][]string{
-	0: {"jobs", "flock", "metrics", "safefile", "redact", "retry", "batch", "internal/disk", "internal/testlog", "internal/pipenet", "internal/testnet", "internal/testrun"},
+	0: {"jobs", "flock", "metrics", "safefile", "redact", "retry", "batch", "trace", "internal/disk", "internal/testlog", "internal/pipenet", "internal/testnet", "internal/testrun"},
 	1: {"redisdb", "journal"}, // what those share that keep something in Redis, or on disk
 	2: {
 		"status", "status/redistest", "storage/internal/transfer", "storage", "storage/gcs", "storage/s3", "storage/s3/s3test", "storage/storagetest", "outbox", "outbox/outboxtest", "command", "kinds", "scratch", "httpd", "httpd/client", "httpd/egress",
 		"pdf/filter", "pdf/cos", "pdf/font", "pdf/content", "pdf", "pdf/pdftest",
 	},
 	3: {
+		"trace/otlp",
 		"worker/memory", "worker", "worker/workertest", "processor/artifact", "processor/output", "processor/custom", "processor/program", "processor", "processor/zpe", "jobapi/access", "jobapi", "jobapi/engine", "jobapi/client", "jobapi/jobapitest",
 		"emulator/filter", "emulator/schema/protofile", "emulator/schema", "emulator", "emulator/clienttest",
 	},

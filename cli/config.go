@@ -14,6 +14,7 @@ import (
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/command"
 	"github.com/batchfleet/batchfleet/redact"
+	"github.com/batchfleet/batchfleet/trace/otlp"
 )
 
 // ServerEnv says which server the commands about jobs ask.
@@ -61,6 +62,7 @@ func sections() []section {
 		{"grid client", settings.Describe(&GridClientEnv{})},
 		{"emulator", settings.Describe(&EmulatorEnv{})},
 		{"Every command", settings.Describe(&ProgramEnv{})},
+		{"Traces, of every command", settings.Describe(&otlp.Env{})},
 	}
 }
 
@@ -71,7 +73,8 @@ func without(all, some []settings.Setting) []settings.Setting {
 }
 
 // secretSettings are those whose values are never shown.
-var secretSettings = []string{"REDIS_PASSWORD", "BATCHFLEET_PDF_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}
+var secretSettings = []string{"REDIS_PASSWORD", "BATCHFLEET_PDF_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+	"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"}
 
 // configRow is how a setting is printed as JSON.
 type configRow struct {

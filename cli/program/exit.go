@@ -84,6 +84,8 @@ func Run(root *cobra.Command, args []string, hint func(*cobra.Command, error) st
 	refuseUnknown(root, args)
 	explainArgs(root)
 	root.SetFlagErrorFunc(wrongFlag)
+	ctx, endTraces := traced(ctx, root, args)
+	defer endTraces()
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
