@@ -14,7 +14,7 @@ const module = "github.com/batchfleet/batchfleet"
 // see docs/architecture.md.
 var floors = [][]string{
 	0: {"jobs", "flock", "metrics", "safefile", "redact", "retry", "batch", "trace", "internal/disk", "internal/testlog", "internal/pipenet", "internal/testnet", "internal/testrun"},
-	1: {"redisdb", "journal"}, // what those share that keep something in Redis, or on disk
+	1: {"redisdb", "journal", "internal/testtrace"}, // what those share that keep something in Redis, or on disk
 	2: {
 		"status", "status/redistest", "storage/internal/transfer", "storage", "storage/gcs", "storage/s3", "storage/s3/s3test", "storage/storagetest", "outbox", "outbox/outboxtest", "command", "kinds", "scratch", "httpd", "httpd/client", "httpd/egress",
 		"pdf/filter", "pdf/cos", "pdf/font", "pdf/content", "pdf", "pdf/pdftest",

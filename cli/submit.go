@@ -22,6 +22,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pubsub"
 	"github.com/batchfleet/batchfleet/status"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 // submitFlags are the flags of batchfleet submit.
@@ -56,6 +57,7 @@ func submitCommand(c *connection) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			f.scope = c.scope
+			cmd.SetContext(trace.With(cmd.Context(), os.Getenv("TRACEPARENT"))) // of a program that was given it, as our jobs are
 			if err := f.check(cmd, files); err != nil {
 				return program.Exit(program.Usage, err)
 			}

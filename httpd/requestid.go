@@ -7,6 +7,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 var requestIDPattern = jobs.Form(`^[A-Za-z0-9._-]{1,64}$`)
@@ -19,6 +20,17 @@ type requestIDKey struct{}
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestIDKey{}).(string)
 	return id
+}
+
+// HeaderTraceparent names the span of a request, as W3C Trace Context has it.
+const HeaderTraceparent = "Traceparent"
+
+// traced returns the context of a request, below the span that the caller names. What is not valid is ignored.
+func traced(r *http.Request) context.Context {
+	if all := r.Header[HeaderTraceparent]; len(all) == 1 {
+		return trace.With(r.Context(), all[0])
+	}
+	return r.Context()
 }
 
 func requestID(r *http.Request) string {

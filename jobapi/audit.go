@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 // call is what the log needs to know of a request. It is in the request's context.
@@ -15,6 +16,7 @@ type call struct {
 	who     string // the name of its token, or loopback; empty when it is not known
 	changes bool   // it was allowed, and changes something
 	job     string // that it has made or found
+	trace   string // the id of that job's trace
 }
 
 type callKey struct{}
@@ -49,5 +51,8 @@ func (s *Server) answered(r *http.Request, status int, _ time.Duration) {
 		Token: c.who, Scope: path[3], Operation: operation, Route: r.Pattern, Job: c.job, Status: status, RequestID: httpd.RequestID(r.Context()),
 	})
 	s.shared.changed()
+	if c.trace != "" && trace.Of(r.Context()) == "" { // else the line has it anyway
+		attrs = append(attrs, slog.String(trace.LogKey, c.trace))
+	}
 	s.Log.LogAttrs(r.Context(), slog.LevelInfo, "change asked for", attrs...)
 }

@@ -36,6 +36,9 @@ type Job struct {
 	// Attempts are the earlier ones, oldest first: the newest 10.
 	Attempts []Attempt `json:"attempts,omitempty"`
 
+	// TraceID is that of the spans of the job, 32 hexadecimal digits, if it has any.
+	TraceID string `json:"traceId,omitempty"`
+
 	// Version differs between any two states of a job that differ on the wire.
 	// It matches [A-Za-z0-9]{1,32}.
 	Version string `json:"-"`

@@ -100,7 +100,7 @@ func (c *scope) submit(submitter Submitter) httpd.Handler {
 			c.server.Metrics.refused(c.Name, err)
 			return err
 		}
-		callOf(r).job = job.ID
+		callOf(r).job, callOf(r).trace = job.ID, job.TraceID
 		w.Header().Set("Location", root+c.Name+"/jobs/"+job.ID)
 		status := http.StatusCreated
 		if repeated {

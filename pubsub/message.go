@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 // Message is the JSON body of a queued job: the fleet's wire contract. A reader
@@ -43,10 +44,7 @@ const (
 	maxInputNames = 256 << 10
 )
 
-var (
-	kindPattern  = jobs.Form(`^[a-z][a-z0-9-]{0,31}$`)
-	tracePattern = jobs.Form(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
-)
+var kindPattern = jobs.Form(`^[a-z][a-z0-9-]{0,31}$`)
 
 // errMalformed marks a message that names no job, so that no status can record its
 // failure.
@@ -81,9 +79,7 @@ func (r Rules) decode(data []byte, attributes map[string]string) (jobs.Job, erro
 		return jobs.Job{}, fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	job := jobs.Job{ID: jobID, Kind: r.DefaultKind}
-	if trace := attributes[traceAttribute]; tracePattern().MatchString(trace) {
-		job.Trace = trace
-	}
+	job.Trace = trace.Known(attributes[traceAttribute])
 	return job, r.fill(&job, fields)
 }
 

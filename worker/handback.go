@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 // handBack hands a lease back unacked, because of err, so that the job is delivered
@@ -50,7 +51,7 @@ func (a *attempt) releaseClaim(ctx context.Context, message string) {
 	}
 	a.Log.WarnContext(ctx, "cannot give the claim back", "job", a.lease.Job.ID, "err", err)
 	if a.Claims != nil {
-		a.unreleased.add(a.claim, message)
+		a.unreleased.add(a.claim, message, trace.Of(ctx))
 	}
 }
 

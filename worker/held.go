@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 // held is the set of leases a worker holds. One goroutine extends them all,
@@ -151,7 +152,7 @@ func (h *held) lose(x *heldLease, cause error) {
 	h.mu.Unlock()
 	if mine {
 		h.metrics.leasesLost.Inc()
-		h.log.Warn("lease lost, job is stopped", "job", x.lease.Job.ID, "lease", x.lease.ID, "err", cause)
+		h.log.WarnContext(trace.With(context.Background(), x.lease.Job.Trace), "lease lost, job is stopped", "job", x.lease.Job.ID, "lease", x.lease.ID, "err", cause)
 		x.stop(cause)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 // Pool is a number of slots for the jobs of some kinds, so that a kind whose slots
@@ -141,6 +142,7 @@ func (w *Worker) serve(leasing, work context.Context, own *pool) error {
 		if err != nil {
 			return err
 		}
+		work := trace.With(work, lease.Job.Trace)
 		h := w.current().byKind[lease.Job.Kind] // asked for once: it may be replaced
 		if h == nil && w.leave(work, lease) {
 			_ = jobs.Sleep(leasing, fullPause)

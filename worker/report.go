@@ -36,6 +36,7 @@ type reporter struct {
 
 // add records p and returns at once.
 func (r *reporter) add(p jobs.Progress) {
+	r.steps.step(p.Step)
 	r.mu.Lock()
 	if r.newest != nil {
 		r.Metrics.progressSuppressed.Inc()

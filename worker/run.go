@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 // attempt is one lease on its way through the worker.
@@ -25,6 +26,8 @@ type attempt struct {
 	// What a job that has succeeded has reported last, if its outcome is to bring it.
 	progress *jobs.Progress
 	lines    jobs.Lines
+
+	steps stepSpans
 }
 
 // left returns how long the lease still holds.
@@ -41,6 +44,8 @@ func (w *Worker) run(work context.Context, lease jobs.Lease, h Handler, slot job
 	w.Metrics.leased(lease)
 	// ctx ends when the lease is lost or the worker has no more time; what ends
 	// only the handler (a cancel, a timeout) has an outcome to record under it.
+	work, span := leaseSpan(work, &lease)
+	defer span.End()
 	ctx, lose := context.WithCancelCause(work)
 	defer lose(nil)
 	claim := jobs.Claim{Queue: lease.Raw.Queue, Ack: lease.Raw.Ack}
@@ -49,6 +54,7 @@ func (w *Worker) run(work context.Context, lease jobs.Lease, h Handler, slot job
 	defer a.closed.Store(true)
 
 	if err := a.process(jobs.WithHold(ctx, a.stillHeld), began); err != nil {
+		span.Fail(err.Error())
 		a.handBack(ctx, err)
 	}
 	return a.running
@@ -64,6 +70,14 @@ func (a *attempt) process(ctx context.Context, began time.Time) error {
 	if err != nil || outcome.State == 0 {
 		return err // without either, another worker's job
 	}
+	ctx, span := trace.Start(ctx, "settle", trace.Internal)
+	err = a.settle(ctx, outcome, began)
+	span.EndWith(err)
+	return err
+}
+
+// settle records an outcome and ends the lease. On an error it is still held.
+func (a *attempt) settle(ctx context.Context, outcome jobs.Outcome, began time.Time) error {
 	recorded, err := a.record(ctx, outcome)
 	if err != nil {
 		return err
@@ -143,7 +157,10 @@ func (a *attempt) outcome(ctx context.Context) (jobs.Outcome, error) {
 		return a.crashed(ctx)
 	case jobs.Granted:
 		a.Log.InfoContext(ctx, "Processing job", append(about, "attempt", a.claim.Attempt, "crashes", a.claim.Crashes)...)
-		return a.work(ctx)
+		ctx, span, job := a.startAttempt(ctx, a.lease.Job)
+		outcome, err := a.work(ctx, job)
+		endAttempt(span, outcome, err)
+		return outcome, err
 	}
 	return jobs.Outcome{}, fmt.Errorf("%w: claim of job %s has no verdict", jobs.ErrUnavailable, a.lease.Job.ID)
 }
@@ -166,8 +183,7 @@ func (a *attempt) crashed(ctx context.Context) (jobs.Outcome, error) {
 }
 
 // work runs the job's handler, unless an earlier attempt has left a result.
-func (a *attempt) work(ctx context.Context) (jobs.Outcome, error) {
-	job := a.lease.Job
+func (a *attempt) work(ctx context.Context, job jobs.Job) (jobs.Outcome, error) {
 	h := a.handler
 	switch {
 	case a.lease.Invalid != nil:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/redact"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 // handle runs f under the job's limits and returns the outcome. An error means that
@@ -78,8 +79,12 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 	rep := &reporter{attempt: a, stop: stop, began: time.Now(), moved: time.Now(), wake: make(chan struct{}, 1), now: true}
 	var reporting sync.WaitGroup
 	ended := make(chan struct{})
+	if trace.On(ctx) {
+		a.steps.ctx = ctx
+	}
 	reporting.Go(func() { rep.run(ctx, ended) })
 	defer func() {
+		a.steps.end(failed)
 		close(ended)
 		reporting.Wait()
 		rep.end(ctx, failed == nil)
@@ -90,7 +95,7 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 	done := make(chan struct{})
 	go func() { // joined by the select below, unless abandoned there
 		defer close(done)
-		defer a.recoverInto(a.lease.Job, &err)
+		defer a.recoverInto(ctx, a.lease.Job, &err)
 		result, err = f(running, rep)
 	}()
 
@@ -140,9 +145,9 @@ func (a *attempt) timeLimit() time.Duration {
 }
 
 // recoverInto turns a panic of a handler into the job's failure.
-func (w *Worker) recoverInto(job jobs.Job, err *error) {
+func (w *Worker) recoverInto(ctx context.Context, job jobs.Job, err *error) {
 	if p := recover(); p != nil {
-		w.Log.Error("handler panicked", "job", job.ID, "panic", p, "stack", string(debug.Stack()))
+		w.Log.ErrorContext(ctx, "handler panicked", "job", job.ID, "panic", p, "stack", string(debug.Stack()))
 		*err = fmt.Errorf("internal error: %v", p)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 const (
@@ -34,6 +35,7 @@ type unreleasedClaim struct {
 	jobs.Claim
 
 	message string // of the release
+	trace   string // the traceparent of the attempt
 	since   time.Time
 }
 
@@ -43,13 +45,13 @@ func newUnreleased(s Status, log *slog.Logger) *unreleased {
 	return u
 }
 
-func (u *unreleased) add(c jobs.Claim, message string) {
+func (u *unreleased) add(c jobs.Claim, message, traceparent string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.claims) == 0 {
 		u.none = make(chan struct{})
 	}
-	u.claims = append(u.claims, unreleasedClaim{c, message, time.Now()})
+	u.claims = append(u.claims, unreleasedClaim{c, message, traceparent, time.Now()})
 }
 
 // state returns the claims, and a channel that is closed once there are none.
@@ -84,6 +86,7 @@ func (u *unreleased) releaseOne(ctx context.Context, c unreleasedClaim) error {
 	if !u.remove(c.Claim) {
 		return nil // another call has just released it
 	}
+	ctx = trace.With(ctx, c.trace)
 	log := u.log.With("job", c.Job, "attempt", c.Attempt, "after", time.Since(c.since))
 	if released {
 		log.InfoContext(ctx, "attempt released late")

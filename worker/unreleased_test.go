@@ -154,7 +154,7 @@ func TestF23LateReleaseIsLoggedOnce(t *testing.T) {
 				s.away.Store(tt.away)
 				o := newUnreleased(s, r.worker.Log)
 				mine := r.another()
-				o.add(mine.claim, "again")
+				o.add(mine.claim, "again", "")
 				time.Sleep(releaseFor)
 				if tt.taken {
 					if c, err := r.status.Store.Claim(t.Context(), mine.lease.Job, time.Minute, jobs.Claim{}); err != nil || c.Crashes != 1 {

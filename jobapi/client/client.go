@@ -18,6 +18,7 @@ import (
 	httpclient "github.com/batchfleet/batchfleet/httpd/client"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 // Client is a client of one server. Its methods may be called concurrently.
@@ -200,9 +201,15 @@ func (c *Client) Submit(ctx context.Context, scope string, s jobapi.Submission) 
 	if err != nil {
 		return jobapi.Job{}, fmt.Errorf("submit a job of kind %s: %w", s.Kind, err)
 	}
-	r := &request{method: http.MethodPost, path: []string{scope, "jobs"}, body: body, wait: 15 * time.Second}
+	ctx, span := trace.Start(ctx, "send", trace.Client)
+	defer func() { span.EndWith(err) }()
+	r := &request{method: http.MethodPost, path: []string{scope, "jobs"}, body: body, wait: 15 * time.Second, header: http.Header{}}
 	if s.Key != "" {
-		r.repeatable, r.header = true, http.Header{jobapi.HeaderIdempotencyKey: {s.Key}}
+		r.repeatable = true
+		r.header.Set(jobapi.HeaderIdempotencyKey, s.Key)
+	}
+	if traceparent := trace.Of(ctx); traceparent != "" {
+		r.header.Set(httpd.HeaderTraceparent, traceparent)
 	}
 	var j jobapi.Job
 	err = c.json(ctx, r, &j)

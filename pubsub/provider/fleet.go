@@ -17,6 +17,7 @@ import (
 	"github.com/batchfleet/batchfleet/redact"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/trace"
 )
 
 // Fleet shows the jobs of Pub/Sub workers, scope "fleet", types fleet.KIND. A
@@ -164,6 +165,7 @@ func fleetHead(e status.Entry) jobapi.Job {
 // fleetJob returns all that is shown of a job.
 func fleetJob(e status.Entry) (jobapi.Job, error) {
 	j := fleetHead(e)
+	j.TraceID = trace.IDOf(e.Detail.Trace)
 	failure := jobapi.ShownText(e.ErrorMsg, status.MaxErrorMsg)
 	j.Steps = fleetSteps(e, j, jobapi.ShownText(e.Message, 1<<10), failure)
 	j.Progress = jobapi.ProgressOf(j.Steps)
