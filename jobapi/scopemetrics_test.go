@@ -27,7 +27,7 @@ type countedJobs struct {
 	err     error
 }
 
-func (c *countedJobs) Count(context.Context) (jobapi.Counts, error)      { return c.counts, c.err }
+func (c *countedJobs) Count(context.Context) (jobapi.Counts, error)     { return c.counts, c.err }
 func (c *countedJobs) Workers(context.Context) ([]jobapi.Worker, error) { return c.workers, nil }
 
 // plainJobs count nothing.
