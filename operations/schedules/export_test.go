@@ -1,0 +1,7 @@
+package schedules
+
+var (
+	NextRun   = nextRun
+	Due       = due
+	CheckCron = checkCron
+)

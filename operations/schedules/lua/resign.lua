@@ -1,0 +1,3 @@
+-- KEYS  1 {schedules}:runner   ARGV  1 who has asked
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return {1}
