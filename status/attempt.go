@@ -205,7 +205,8 @@ func (s *Store) Retry(ctx context.Context, c jobs.Claim, o jobs.Outcome) (jobs.S
 	canceledHead, canceledTail := Document{Status: words[jobs.Canceled], Message: messageCanceled}.halves()
 	what := fmt.Sprintf("retry job %s", c.Job)
 	got, err := s.runTogether(ctx, what, retryScript, jobKeys(c.Job), c.Token, ttlSeconds, o.RetryAfter.Milliseconds(), head, tail, canceledHead, canceledTail,
-		o.RetryMessage(c.Attempt, MaxErrorMsg), s.LogCap, c.Attempt, c.Crashes, c.Failures, time.Now().UnixMilli(), o.Code)
+		o.RetryMessage(c.Attempt, MaxErrorMsg), s.LogCap, c.Attempt, c.Crashes, c.Failures, time.Now().UnixMilli(), o.Code,
+		jobs.Clip(jobs.VisibleLine(o.Reason), maxPastReason, "…"))
 	if err != nil {
 		return 0, err
 	}
@@ -240,7 +241,7 @@ func (s *Store) Release(ctx context.Context, c jobs.Claim, message string) error
 	}
 	keys := []string{jobKey(c.Job), claimKey(c.Job), logKey(c.Job), detailKey(c.Job)}
 	what := fmt.Sprintf("release job %s", c.Job)
-	got, err := s.run(ctx, what, releaseScript, keys, c.Token, ttlSeconds, head, tail, line, s.LogCap, time.Now().UnixMilli())
+	got, err := s.run(ctx, what, releaseScript, keys, c.Token, ttlSeconds, head, tail, line, s.LogCap, time.Now().UnixMilli(), c.Attempt, message)
 	if err != nil {
 		return err
 	}

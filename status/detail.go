@@ -31,6 +31,7 @@ type Detail struct {
 	Next      time.Time // when the next attempt begins, of a job whose last one has failed and that waits for it
 	Sent      time.Time // when its message was last published again, because there seemed to be none
 	Resent    int       // how often it was
+	Past      []Past    // attempts that are over, oldest first: the newest 10
 }
 
 // created returns the first time known of a job.
@@ -66,6 +67,7 @@ func parseDetail(f map[string]string) Detail {
 	if _, ok := f["damaged"]; ok {
 		d.Damaged = new(number("damaged"))
 	}
+	d.Past = parsePast(f["past"])
 	for name := range f {
 		if step, ok := strings.CutPrefix(name, "at_"); ok {
 			d.Steps[step] = d.Started.Add(time.Duration(number(name)) * time.Millisecond)

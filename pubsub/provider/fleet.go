@@ -169,6 +169,7 @@ func fleetJob(e status.Entry) (jobapi.Job, error) {
 	failure := jobapi.ShownText(e.ErrorMsg, status.MaxErrorMsg)
 	j.Steps = fleetSteps(e, j, jobapi.ShownText(e.Message, 1<<10), failure)
 	j.Progress = jobapi.ProgressOf(j.Steps)
+	j.Attempts = pastAttempts(e.Detail.Past)
 	request := map[string]any{"kind": strings.TrimPrefix(j.Type, fleetScope+"."), "input": jobapi.ShownText(e.Detail.Input, 1<<10)}
 	if e.Detail.Asked > 0 {
 		request["pages"] = e.Detail.Asked

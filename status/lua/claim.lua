@@ -19,7 +19,7 @@
 --       | {'crashloop', the same}
 -- The kind is that on record before, '' for none.
 local status, progress, reason = current(KEYS[1])
-local claim = redis.call('HMGET', KEYS[2], 'token', 'until', 'attempts', 'crashes', 'failures', 'next')
+local claim = redis.call('HMGET', KEYS[2], 'token', 'until', 'attempts', 'crashes', 'failures', 'next', 'seen')
 local token, attempts, crashes = claim[1], tonumber(claim[3]) or 0, tonumber(claim[4]) or 0
 local failures, created, kind = tonumber(claim[5]) or 0, born(KEYS[5], ARGV[11])
 if terminal(status) then return {'ended', created, kind, status, reason, tonumber(redis.call('HGET', KEYS[5], 'attempt')) or 0, 0} end
@@ -40,6 +40,7 @@ if token ~= ARGV[1] and token ~= lapsed .. ARGV[1] then
   attempts = attempts + 1
   if token and token ~= noToken then
     crashes = crashes + 1
+    remember(KEYS[5], attempts - 1, 'crashed', '', claim[7])
     countCrash(KEYS[2], token)
   end
   append(KEYS[4], {string.format(ARGV[9], attempts)}, tonumber(ARGV[10]), ARGV[3])

@@ -96,6 +96,32 @@ local function uncountCrash(claim, detail, token)
   return true
 end
 
+-- plain returns a text without what separates the fields of past attempts, and not longer than 200 bytes.
+local function plain(text) return (text:gsub('%c', ' '):sub(1, 200)) end
+
+-- remember adds an attempt that is over to the newest 10 of its job. A job that succeeds at its first has none.
+local function remember(detail, number, outcome, why, ended)
+  local d = redis.call('HMGET', detail, 'started_at', 'worker', 'past')
+  local lines = {}
+  for line in (d[3] or ''):gmatch('[^\n]+') do lines[#lines + 1] = line end
+  if #lines >= 10 then table.remove(lines, 1) end
+  lines[#lines + 1] = table.concat({number, d[1] or '', string.format('%d', tonumber(ended) or now()), outcome, plain(d[2] or ''), plain(why)}, '\t')
+  redis.call('HSET', detail, 'past', table.concat(lines, '\n'))
+end
+
+-- correct says that an attempt was handed back that was taken for a crash.
+local function correct(detail, number, why)
+  local lines = {}
+  for line in (redis.call('HGET', detail, 'past') or ''):gmatch('[^\n]+') do
+    local n, began, ended, outcome, worker = line:match('^(%d+)\t(%d*)\t(%d*)\t(%a+)\t([^\t]*)\t')
+    if n == number and outcome == 'crashed' then
+      line = table.concat({n, began, ended, 'handed back', worker, plain(why)}, '\t')
+    end
+    lines[#lines + 1] = line
+  end
+  if #lines > 0 then redis.call('HSET', detail, 'past', table.concat(lines, '\n')) end
+end
+
 -- close deletes what only a job that has not ended needs, and adds fields to the details. The
 -- outcome counts there, so that one that was recorded twice would show.
 local function close(claim, cancel, detail, ttl, ...)

@@ -7,7 +7,7 @@
 -- ARGV  1 token   2 ttl in seconds   3 ms until the next attempt   4 head and 5 tail of the
 --       "queued" document   6 head and 7 tail of the "canceled" document   8 log line   9 log
 --       cap in bytes   10 attempt   11 crashes   12 failures before   13 created_at   14 code of
---       the failure, '' for none
+--       the failure, '' for none   15 why it has failed
 -- Returns {status word on record, created_at, kind, 1 if this call has ended it}: 'queued' when the job
 -- runs again, 'canceled' when somebody has asked for that, or how it had ended | {'lost'}
 local status, progress = current(KEYS[1])
@@ -25,6 +25,7 @@ if redis.call('EXISTS', KEYS[3]) == 1 then
   return {'canceled', created, kind, 1}
 end
 append(KEYS[4], {ARGV[8]}, tonumber(ARGV[9]), ARGV[2])
+remember(KEYS[5], ARGV[10], 'failed', ARGV[15])
 local due = now() + ARGV[3]
 redis.call('HINCRBY', KEYS[2], 'failures', 1)
 redis.call('HSET', KEYS[2], 'failed', ARGV[1], 'next', due)
