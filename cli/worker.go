@@ -109,9 +109,10 @@ func (e *WorkerEnv) openWorker(ctx context.Context, file *own.File, log *slog.Lo
 	if err != nil {
 		return nil, nil, program.Exit(program.Usage, err)
 	}
-	slots := 0
+	slots, gpus := 0, []int(nil)
 	for _, p := range pools {
 		slots += p.Slots
+		gpus = append(gpus, p.GPUs...)
 	}
 	st, redis := e.openStatus(slots*2 + 4)
 	st.MaxCrashes, st.Worker = e.MaxCrashes, settings.WorkerName(e.Name)
@@ -141,7 +142,7 @@ func (e *WorkerEnv) openWorker(ctx context.Context, file *own.File, log *slog.Lo
 		closing = append(closing, dead)
 	}
 	host, _ := os.Hostname() // shown to people; empty if it is not to be had
-	member := st.Member(status.Worker{Host: host, PID: os.Getpid(), Version: versionText(), Slots: slots})
+	member := st.Member(status.Worker{Host: host, PID: os.Getpid(), Version: versionText(), Slots: slots, GPUs: gpus})
 	w.Registry = member
 	builtIn := e.handlers(pdf, store, log)
 	err = work.Start(ctx, metrics.Registry, func(more map[jobs.Kind]worker.Handler) {

@@ -33,6 +33,7 @@ var (
 	promoteScript = redisdb.NewScript(lua, "job", "promote")
 	resignScript  = redisdb.NewScript(lua, "resign")
 	lookedScript  = redisdb.NewScript(lua, "job", "looked")
+	drainScript   = redisdb.NewScript(lua, "job", "drainworker")
 	pauseScript   = redisdb.NewScript(lua, "job", "pause")
 	flowScript    = redisdb.NewScript(lua, "job", "flow")
 )

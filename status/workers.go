@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,11 +38,17 @@ type Worker struct {
 	// Unready is why the worker takes no jobs now: one of its checks fails. Empty while they
 	// pass, and from an older worker, which does not say.
 	Unready string `json:"unready,omitempty"`
+	GPUs    []int  `json:"gpus,omitempty"` // indices of those that its jobs may use
+	// ClockOffset is by how many ms its clock is ahead of Redis's, as its last report but one has shown; nil if that
+	// is not known.
+	ClockOffset *int64 `json:"clock_offset_ms,omitempty"`
 
 	// Seen is when it last said so and Silent how long ago that is, both by Redis's
 	// clock.
 	Seen   time.Time     `json:"-"`
 	Silent time.Duration `json:"-"`
+	// Drained is since when it is told to take no jobs: see Store.DrainWorker. Zero if it is not.
+	Drained time.Time `json:"-"`
 }
 
 // State is what a worker does, in a word: silent, draining, unready, working or idle.
@@ -61,63 +67,6 @@ func (w Worker) State() string {
 	}
 }
 
-// Member is a worker of this process, as Redis lists it.
-type Member struct {
-	s     *Store
-	first bool // forgets others
-
-	folded time.Time // when it has last added up old hours
-
-	mu   sync.Mutex
-	self Worker
-}
-
-// Member returns the worker that claims jobs through this store.
-func (s *Store) Member(self Worker) *Member {
-	self.ID, self.Name, self.Started = s.ID, s.Worker, time.Now().UTC()
-	return &Member{s: s, self: self, first: true}
-}
-
-// SetKinds sets which kinds the worker runs from now on. The next Pulse writes them to Redis.
-func (m *Member) SetKinds(kinds []jobs.Kind) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.self.Kinds = kinds
-}
-
-// Pulse says that the worker lives, in one command, and why it takes no jobs; unready is empty
-// if it does. It is not called concurrently.
-func (m *Member) Pulse(ctx context.Context, inHand int, draining bool, unready string) error {
-	m.mu.Lock()
-	m.self.Jobs, m.self.Draining, m.self.Unready = inHand, draining, unready
-	text, err := json.Marshal(m.self)
-	m.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("describe worker: %w", err)
-	}
-	forget := ""
-	if m.first {
-		forget = strconv.FormatInt(forgetAfter.Milliseconds(), 10)
-	}
-	_, err = m.s.run(ctx, "write heartbeat", pulseScript, []string{workerKey(m.self.ID), workersKey},
-		m.self.ID, text, int(SilentAfter/time.Second), forget)
-	m.first = m.first && err != nil
-	if err == nil && time.Since(m.folded) > time.Hour {
-		m.folded = time.Now()
-		_ = m.s.foldFlow(ctx) // another worker does it, or this one in an hour
-	}
-	return err
-}
-
-// Leave says that the worker ends. One that does not is shown as silent for an hour.
-func (m *Member) Leave(ctx context.Context) error {
-	pipe := m.s.rdb.Pipeline()
-	pipe.Del(ctx, workerKey(m.self.ID))
-	pipe.HDel(ctx, workersKey, m.self.ID)
-	_, err := pipe.Exec(ctx)
-	return unavailable("remove the worker from the registry", err)
-}
-
 // Workers returns the workers of the fleet by name: those that live, and those that
 // fell silent within the last hour.
 func (s *Store) Workers(ctx context.Context) ([]Worker, error) {
@@ -131,7 +80,7 @@ func (s *Store) Workers(ctx context.Context) ([]Worker, error) {
 
 // listWorkers adds what Workers reads to a round trip. What it returns reads the answer.
 func listWorkers(ctx context.Context, pipe redis.Pipeliner) func() []Worker {
-	clock, all := pipe.Time(ctx), pipe.HGetAll(ctx, workersKey)
+	clock, all, drained := pipe.Time(ctx), pipe.HGetAll(ctx, workersKey), pipe.HGetAll(ctx, drainedKey)
 	return func() []Worker {
 		found := []Worker{}
 		for id, text := range all.Val() {
@@ -141,7 +90,7 @@ func listWorkers(ctx context.Context, pipe redis.Pipeliner) func() []Worker {
 			if err != nil || json.Unmarshal([]byte(doc), &w) != nil {
 				continue // somebody else has written here
 			}
-			w.ID, w.Seen = id, time.UnixMilli(ms).UTC()
+			w.ID, w.Seen, w.Drained = id, time.UnixMilli(ms).UTC(), momentOf(drained.Val()[id])
 			if w.Silent = max(0, clock.Val().Sub(w.Seen)); w.Silent <= forgetAfter {
 				found = append(found, w)
 			}
@@ -149,4 +98,18 @@ func listWorkers(ctx context.Context, pipe redis.Pipeliner) func() []Worker {
 		slices.SortFunc(found, func(a, b Worker) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 		return found
 	}
+}
+
+// ErrNoWorker means that there is no such worker.
+var ErrNoWorker = errors.New("no such worker")
+
+// DrainWorker asks one worker to take no more jobs, or to take them again, without ending. It follows with its next
+// report of itself, within 10 s, and so does no other process of the same name. id is [Worker].ID; the error wraps [ErrNoWorker].
+func (s *Store) DrainWorker(ctx context.Context, id string, on bool) error {
+	what := fmt.Sprintf("drain worker %.80q", id)
+	got, err := s.run(ctx, what, drainScript, []string{workersKey, drainedKey}, id, on)
+	if err == nil && got.Number(0) == 0 {
+		return fmt.Errorf("%s: %w", what, ErrNoWorker)
+	}
+	return err
 }

@@ -148,6 +148,10 @@ func (w *Worker) serve(leasing, work context.Context, own *pool) error {
 			_ = jobs.Sleep(leasing, fullPause)
 			continue
 		}
+		if w.leavePaused(work, lease) {
+			_ = jobs.Sleep(leasing, fullPause)
+			continue
+		}
 		w.idle.busy()
 		p := own
 		if w.pools.source == nil {

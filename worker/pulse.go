@@ -58,6 +58,7 @@ func (w *Worker) pulses(leasing, work context.Context) {
 			w.Log.DebugContext(work, "cannot write the worker's heartbeat", "err", err)
 		}
 		cancel()
+		w.follow(work)
 		if w.untilPulse(leasing, work, said) != nil {
 			break
 		}

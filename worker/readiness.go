@@ -146,6 +146,11 @@ func (r *readiness) fail(err error) {
 	r.fails++
 	r.put(err)
 	r.mu.Unlock()
+	r.checkAgain()
+}
+
+// checkAgain asks for a round of checks now.
+func (r *readiness) checkAgain() {
 	select {
 	case r.recheck <- struct{}{}:
 	default:

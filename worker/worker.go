@@ -99,7 +99,7 @@ type Worker struct {
 	// Claims are searched for those of silent workers, if the Source is a [HandBacker].
 	// Nil where that is done elsewhere.
 	Claims Claims
-	// Registry is told regularly that the worker lives. Nil for none.
+	// Registry is told regularly that the worker lives, and may be a [Commander]. Nil for none.
 	Registry Registry
 	Log      *slog.Logger
 	Metrics  *Metrics
@@ -137,6 +137,7 @@ type Worker struct {
 	ForceStop <-chan struct{}
 
 	handlers   atomic.Pointer[handlers]
+	ordered    atomic.Pointer[orders] // nil until the first report of the worker was answered
 	held       *held
 	unreleased *unreleased
 	pools      *pools
@@ -177,7 +178,7 @@ func (w *Worker) Init() {
 	}
 	w.held = newHeld(w.Source, w.LeaseTTL, w.ExtendEvery, w.Log, w.Metrics)
 	w.unreleased = newUnreleased(w.Status, w.Log)
-	w.readiness = newReadiness(w.Checks, w.IdleCheck, w.Log, w.Metrics)
+	w.readiness = newReadiness(w.checks(), w.IdleCheck, w.Log, w.Metrics)
 	w.outage = newOutage(w.Source, w.readiness, w.Log)
 	w.shown.Store(w.readiness)
 }

@@ -68,13 +68,13 @@ func (s situation) whyQueued() (all []jobapi.Reason) {
 		add(jobapi.Reason{Code: jobapi.WhyPaused, Since: jobapi.At(s.Paused)}, "Kind %s is paused: resume it to have its jobs run", kind)
 	}
 	if !s.Draining.IsZero() {
-		add(jobapi.Reason{Code: jobapi.WhyDraining, Since: jobapi.At(s.Draining)}, "The fleet is draining: no worker takes a job until it is started again (batchfleet run system.start)")
+		add(jobapi.Reason{Code: jobapi.WhyDraining, Since: jobapi.At(s.Draining)}, "The fleet is draining: no worker takes a job until it is started again (batchfleet run start)")
 	}
 	switch ready := slices.DeleteFunc(slices.Clone(takers), func(w status.Worker) bool { return w.Unready != "" }); {
 	case len(takers) == 0:
 		add(jobapi.Reason{Code: jobapi.WhyNoWorker}, "No live worker runs jobs of kind %s: start one", kind)
 	case s.Draining.IsZero() && !slices.ContainsFunc(takers, func(w status.Worker) bool { return !w.Draining }):
-		add(jobapi.Reason{Code: jobapi.WhyDraining}, "All workers of kind %s (%d) are draining, and take no jobs: resume one, or start another", kind, len(takers))
+		add(jobapi.Reason{Code: jobapi.WhyDraining, Since: jobapi.At(drainedSince(takers))}, "All workers of kind %s (%d) are draining, and take no jobs: resume one, or start another", kind, len(takers))
 	case s.Draining.IsZero() && len(ready) == 0:
 		w := takers[0]
 		add(jobapi.Reason{Code: jobapi.WhyNoWorker, Worker: jobapi.ShownText(w.Name, maxName)}, "No worker of kind %s is ready: %s", kind, jobapi.ShownText(w.Unready, maxReason))
@@ -94,6 +94,19 @@ func (s situation) whyQueued() (all []jobapi.Reason) {
 		add(queued, "It is queued: %s of its kind were created before it", jobs.Count(s.Ahead, "job"))
 	}
 	return all
+}
+
+// drainedSince returns since when all of them are told to take no jobs; zero where one drains for another reason.
+func drainedSince(takers []status.Worker) (since time.Time) {
+	for _, w := range takers {
+		if w.Drained.IsZero() {
+			return time.Time{}
+		}
+		if w.Drained.After(since) {
+			since = w.Drained
+		}
+	}
+	return since
 }
 
 // quiet returns since when nothing has happened to the job. Its message may have been published again meanwhile.

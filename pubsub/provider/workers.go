@@ -2,9 +2,15 @@ package provider
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strconv"
 
 	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/status"
 )
+
+var _ jobapi.Drainer = (*Fleet)(nil)
 
 // maxName is the longest text of a worker that is shown, in bytes.
 const maxName = 256
@@ -25,6 +31,10 @@ func (f *Fleet) Workers(ctx context.Context) ([]jobapi.Worker, error) {
 			Kinds: []string{}, Slots: w.Slots, Jobs: w.Jobs, State: w.State(),
 			Started: jobapi.Time{Time: w.Started}, Seen: jobapi.Time{Time: w.Seen},
 		}
+		shown[i].ClockOffset = w.ClockOffset
+		for _, gpu := range w.GPUs {
+			shown[i].GPUs = append(shown[i].GPUs, strconv.Itoa(gpu))
+		}
 		if shown[i].State == "unready" {
 			shown[i].Reason = jobapi.ShownText(w.Unready, maxReason)
 		}
@@ -33,4 +43,22 @@ func (f *Fleet) Workers(ctx context.Context) ([]jobapi.Worker, error) {
 		}
 	}
 	return shown, nil
+}
+
+// DrainWorker implements [jobapi.Drainer].
+func (f *Fleet) DrainWorker(ctx context.Context, id string) error {
+	return f.drainWorker(ctx, id, true)
+}
+
+// ResumeWorker implements [jobapi.Drainer].
+func (f *Fleet) ResumeWorker(ctx context.Context, id string) error {
+	return f.drainWorker(ctx, id, false)
+}
+
+func (f *Fleet) drainWorker(ctx context.Context, id string, on bool) error {
+	err := f.Status.DrainWorker(ctx, id, on)
+	if errors.Is(err, status.ErrNoWorker) {
+		return fmt.Errorf("worker %.80q: %w", id, jobapi.ErrNoWorker)
+	}
+	return err
 }
