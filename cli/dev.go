@@ -201,7 +201,7 @@ func (f *fleet) process(ctx context.Context, files []string, job jobapi.Submissi
 		return err
 	}
 	defer closer.Close()
-	s.fleet.Kinds = f.kinds.Set
+	s.fleet.KindsFile = f.kinds.Set
 	inputs, err := (&asked{}).inputs(files)
 	if err != nil {
 		return err

@@ -125,7 +125,7 @@ func (d *devKinds) job(ctx context.Context, a *asked, files []string) (jobapi.Su
 	if len(files) > 0 {
 		checked := job
 		checked.Input = anyUpload
-		err = (&provider.Fleet{Kinds: func() *kinds.Set { return d.set }}).Check(ctx, checked)
+		err = (&provider.Fleet{KindsFile: func() *kinds.Set { return d.set }}).Check(ctx, checked)
 	}
 	return job, flagged(err)
 }

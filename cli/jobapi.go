@@ -69,7 +69,7 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 	}
 	fleetJobs := &provider.Fleet{Status: a.deps.Status, Storage: a.storage}
 	if a.kinds != nil {
-		fleetJobs.Kinds = a.kinds.Set
+		fleetJobs.KindsFile = a.kinds.Set
 	}
 	if a.deps.Storage != nil {
 		fleetJobs.Storage = func(context.Context) (storage.Store, error) { return a.deps.Storage, nil }

@@ -17,12 +17,13 @@ import (
 	"github.com/batchfleet/batchfleet/cli/settings"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/kinds"
+	"github.com/batchfleet/batchfleet/pubsub/provider"
 )
 
 // builtIn is what people read of the kinds that need no file.
 var builtIn = map[string]string{
-	"pdf":   "text, counts, images and metadata of PDF documents",
-	"mock":  "simulated pages, for tests",
+	"pdf":   provider.BuiltIn["pdf"],
+	"mock":  provider.BuiltIn["mock"],
 	zpeKind: "zero-point energies with Quantum ESPRESSO, by a gateway's agents",
 }
 

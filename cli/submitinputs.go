@@ -22,7 +22,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/pubsub"
-	"github.com/batchfleet/batchfleet/storage"
+	"github.com/batchfleet/batchfleet/pubsub/provider"
 )
 
 // jobInput is what one job is to work on.
@@ -113,7 +113,7 @@ func (s *submitter) storeAll(ctx context.Context, id jobs.ID, in jobInput, job *
 	for i, from := range in.sources {
 		job.Inputs[i] = from.object
 		if from.file != "" {
-			job.Inputs[i] = inputName(dirOf(id, i, len(in.sources), *job), from.name())
+			job.Inputs[i] = provider.InputName(dirOf(id, i, len(in.sources), *job), from.name())
 		}
 	}
 	if !in.hasFile() {
@@ -151,15 +151,6 @@ func dirOf(id jobs.ID, i, n int, job jobapi.Submission) string {
 		dir += "/" + strconv.Itoa(i+1)
 	}
 	return dir
-}
-
-// inputName is where the fleet keeps the input of a job.
-func inputName(dir, file string) string {
-	name := "uploads/" + dir + "/" + file
-	if storage.ValidName(name) != nil {
-		return "uploads/" + dir + "/document" + filepath.Ext(file)
-	}
-	return name
 }
 
 // upload stores a file, unless object is empty, and returns what stands for it where two submissions are compared: with sum

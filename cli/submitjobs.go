@@ -111,7 +111,7 @@ func (f *submitFlags) submitHere(c *connection, cmd *cobra.Command, env *ClientE
 	if err := env.reach(ctx, sub.redis); err != nil { // before anything is stored
 		return cmp.Or(env.checkTopic(ctx), err)
 	}
-	sub.fleet.Kinds = func() *kinds.Set { return set }
+	sub.fleet.KindsFile = func() *kinds.Set { return set }
 	check := s
 	check.Inputs = inputs[0].expected()
 	if err := errors.Join(env.checkTopic(ctx), sub.fleet.Check(ctx, check)); err != nil {

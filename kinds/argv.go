@@ -250,6 +250,17 @@ func (k *Kind) OneInput() bool {
 	})
 }
 
+// Inputs says in a word which inputs a job has: one or many, if it needs any, or else optional.
+func (k *Kind) Inputs() string {
+	switch {
+	case !k.NeedsInput():
+		return "optional"
+	case k.OneInput():
+		return "one"
+	}
+	return "many"
+}
+
 // Values are what the placeholders of a command stand for.
 type Values struct {
 	Input      []string // absolute paths, in the order of the job; empty for a job without input

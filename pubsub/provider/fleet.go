@@ -32,8 +32,8 @@ type Fleet struct {
 	// Redrive queues a job again from its dead letter, and returns what was done, empty if it has none, and whether the job
 	// is queued; nil where there are no dead letters.
 	Redrive func(ctx context.Context, id jobs.ID) (did string, queued bool, err error)
-	// Kinds returns those of the kinds file, by which jobs are checked that are submitted; nil where there is none.
-	Kinds func() *kinds.Set
+	// KindsFile returns the kinds of the kinds file, by which jobs are checked that are submitted; nil where there is none.
+	KindsFile func() *kinds.Set
 }
 
 var _ jobapi.Jobs = (*Fleet)(nil)

@@ -172,10 +172,10 @@ func CheckKind(k *kinds.Kind, s jobapi.Submission) (json.RawMessage, error) {
 }
 
 func (f *Fleet) kind(name jobs.Kind) *kinds.Kind {
-	if f.Kinds == nil {
+	if f.KindsFile == nil {
 		return nil
 	}
-	return f.Kinds().Get(name)
+	return f.KindsFile().Get(name)
 }
 
 // checkWorkers returns an error for a kind that is neither ours nor in the kinds file, if no live worker runs it.
@@ -185,8 +185,8 @@ func (f *Fleet) checkWorkers(ctx context.Context, kind string) error {
 		return err
 	}
 	known := slices.Clone(builtIn)
-	if f.Kinds != nil {
-		for _, k := range f.Kinds().Kinds {
+	if f.KindsFile != nil {
+		for _, k := range f.KindsFile().Kinds {
 			known = append(known, string(k.Name))
 		}
 	}

@@ -63,7 +63,7 @@ func newSubmitRig(t *testing.T) *submitRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.fleet.Kinds = func() *kinds.Set { return set }
+	r.fleet.KindsFile = func() *kinds.Set { return set }
 	r.fleet.Storage = func(context.Context) (storage.Store, error) { return r.store, nil }
 	r.fleet.Publish = func(_ context.Context, job jobs.Job) (string, error) {
 		r.mu.Lock()
