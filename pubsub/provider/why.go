@@ -82,7 +82,12 @@ func (s situation) whyQueued() (all []jobapi.Reason) {
 		add(jobapi.Reason{Code: jobapi.WhyNoSlot}, "No worker of kind %s has a free slot: it starts when a job ends, or another worker is started", kind)
 	}
 	if s.Detail.Next.After(s.Now) {
-		add(jobapi.Reason{Code: jobapi.WhyDelayed, Until: jobapi.At(s.Detail.Next)}, "It waits for its next attempt: %s", jobapi.ShownText(s.Message, 1<<10))
+		delayed := jobapi.Reason{Code: jobapi.WhyDelayed, Until: jobapi.At(s.Detail.Next)}
+		if s.Detail.Attempt == 0 {
+			add(delayed, "It was submitted for later, and does not start before its time")
+		} else {
+			add(delayed, "It waits for its next attempt: %s", jobapi.ShownText(s.Message, 1<<10))
+		}
 	} else if len(all) == 0 && s.Ahead == 0 && s.Now.Sub(s.quiet()) > missingAfter {
 		add(jobapi.Reason{Code: jobapi.WhyMessageMissing, Since: jobapi.At(s.quiet())}, "Slots are free, no job is before it, and no worker has got it: its message may be missing. Retry the job: that publishes its message again")
 	}

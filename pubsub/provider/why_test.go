@@ -136,6 +136,18 @@ func TestD30WhyOfAJobThatWaitsForItsNextAttempt(t *testing.T) {
 	}
 }
 
+func TestD30WhyOfAJobThatWasSubmittedForLater(t *testing.T) {
+	r := newFleetRig(t)
+	r.worker("w1", 0, false, "")
+	later := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	if _, err := r.st.Submit(t.Context(), jobs.Job{ID: "a", Kind: "pdf", NotBefore: later}); err != nil {
+		t.Fatal(err)
+	}
+	if all := r.wantWhy("a", "DELAYED QUEUED"); !all[0].Until.Equal(later) || !strings.Contains(all[0].Message, "for later") {
+		t.Errorf("%+v", all)
+	}
+}
+
 func TestD30WhyOfAJobThatRunsOrHasEnded(t *testing.T) {
 	r := newFleetRig(t)
 	ctx := t.Context()
