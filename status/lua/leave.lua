@@ -8,7 +8,7 @@
 -- Returns {status word, created_at, ms since the job was first heard of or is due, 1 if nothing was known of it}
 local status, progress = current(KEYS[1])
 local created = born(KEYS[5], ARGV[4])
-local age = now() - math.max(created, tonumber(redis.call('HGET', KEYS[5], 'next_at')) or 0)
+local age = math.max(0, now() - math.max(created, tonumber(redis.call('HGET', KEYS[5], 'next_at')) or 0))
 if terminal(status) then return {status, created, age} end
 local claim = redis.call('HMGET', KEYS[2], 'token', 'until', 'attempts')
 if claim[1] and (tonumber(claim[2]) or 0) > now() then return {'processing', created, age} end
