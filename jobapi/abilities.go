@@ -1,15 +1,10 @@
 package jobapi
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobapi/access"
@@ -17,12 +12,13 @@ import (
 )
 
 // abilities are what a scope can do beside what all can, by the word that GET /api/v1/scopes has for it.
-func (sc Scope) abilities() []string {
+func (sc Scope) abilities(watched bool) []string {
 	_, artifacts := sc.Jobs.(Keeper)
 	_, why := sc.Jobs.(Explainer)
 	_, submit := sc.Jobs.(Submitter)
 	_, retry := sc.Jobs.(Retrier)
 	_, kinds := sc.Jobs.(Catalog)
+	_, counts := sc.Jobs.(Counter)
 	_, pause := sc.Jobs.(Pauser)
 	_, workers := sc.Jobs.(Workforce)
 	_, drain := sc.Jobs.(Drainer)
@@ -31,7 +27,7 @@ func (sc Scope) abilities() []string {
 	_, report := sc.Jobs.(Reporter)
 	all := []string{}
 	for word, has := range map[string]bool{
-		"artifacts": artifacts, "why": why, "submit": submit, "retry": retry, "kinds": kinds, "pause": pause,
+		"artifacts": artifacts, "why": why, "submit": submit, "retry": retry, "kinds": kinds || counts && watched, "pause": pause,
 		"workers": workers, "drain": drain, "revoke": revoke, "upload": upload, "report": report,
 	} {
 		if has {
@@ -55,7 +51,7 @@ func (s *Server) scopes(w http.ResponseWriter, r *http.Request) error {
 	}
 	all := make([]ScopeInfo, 0, len(s.Scopes))
 	for _, sc := range s.Scopes {
-		info := ScopeInfo{Name: sc.Name, Abilities: sc.abilities(), Operations: []string{}}
+		info := ScopeInfo{Name: sc.Name, Abilities: sc.abilities(s.Watch != nil), Operations: []string{}}
 		if runner, ok := sc.Jobs.(Runner); ok {
 			info.Operations = slices.Sorted(slices.Values(runner.Operations()))
 		}
@@ -81,15 +77,15 @@ func (c *scope) more() []route {
 	if e, ok := c.Jobs.(Explainer); ok {
 		all = append(all, route{"GET " + base + "/jobs/{jobId}/why", access.Read, c.why(e)})
 	}
-	if k, ok := c.Jobs.(Catalog); ok {
-		all = append(all, route{"GET " + base + "/kinds", access.Read, listing(c.server, k.Kinds)})
+	catalog, known := c.Jobs.(Catalog)
+	if _, counts := c.Jobs.(Counter); known || counts && c.server.Watch != nil {
+		all = append(all, route{"GET " + base + "/kinds", access.Read, c.kinds(catalog)})
 	}
 	if p, ok := c.Jobs.(Pauser); ok {
 		all = append(
 			all,
-			route{"GET " + base + "/paused", access.Read, listing(c.server, p.Paused)},
-			route{"POST " + base + "/kinds/{kind}/pause", c.Cancel, c.pause(p.Pause)},
-			route{"POST " + base + "/kinds/{kind}/resume", c.Cancel, c.pause(p.Resume)},
+			route{"POST " + base + "/kinds/{kind}/pause", c.Cancel, c.pause(p, p.Pause)},
+			route{"POST " + base + "/kinds/{kind}/resume", c.Cancel, c.pause(p, p.Resume)},
 		)
 	}
 	if f, ok := c.Jobs.(Workforce); ok {
@@ -127,28 +123,6 @@ func listing[T any](s *Server, get func(context.Context) ([]T, error)) httpd.Han
 	}
 }
 
-func (c *scope) why(e Explainer) httpd.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		id, _, err := target(r)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
-		defer cancel()
-		reasons, err := e.Why(ctx, id)
-		if err != nil {
-			return ofJob(err)
-		}
-		if reasons == nil {
-			reasons = []Reason{}
-		}
-		return answer(w, http.StatusOK, struct {
-			ID      string   `json:"jobId"`
-			Reasons []Reason `json:"reasons"`
-		}{id, reasons})
-	}
-}
-
 // noBody reads the body of a request that has no fields.
 func noBody(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parameters(r); err != nil {
@@ -158,7 +132,7 @@ func noBody(w http.ResponseWriter, r *http.Request) error {
 }
 
 // pause answers a request to pause or resume a kind.
-func (c *scope) pause(do func(context.Context, string) error) httpd.Handler {
+func (c *scope) pause(p Pauser, do func(context.Context, string) error) httpd.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		kind := r.PathValue("kind")
 		if !kindForm().MatchString(kind) {
@@ -177,9 +151,16 @@ func (c *scope) pause(do func(context.Context, string) error) httpd.Handler {
 		case err != nil:
 			return err
 		}
-		return answer(w, http.StatusOK, struct {
-			Kind string `json:"kind"`
-		}{kind})
+		callOf(r).kind = kind
+		paused, err := p.Paused(ctx)
+		if err != nil {
+			return err
+		}
+		now := Paused{Kind: kind}
+		if i := slices.IndexFunc(paused, func(p Paused) bool { return p.Kind == kind }); i >= 0 {
+			now.Since = paused[i].Since
+		}
+		return answer(w, http.StatusOK, now)
 	}
 }
 
@@ -207,6 +188,7 @@ func (c *scope) worker(do func(context.Context, string) error) httpd.Handler {
 		} else if err != nil {
 			return err
 		}
+		callOf(r).worker = id
 		return answer(w, http.StatusOK, struct {
 			ID string `json:"workerId"`
 		}{id})
@@ -228,66 +210,4 @@ func (c *scope) report(p Reporter) httpd.Handler {
 			}{sections}, err
 		})
 	}
-}
-
-// uploadTimeout bounds one upload.
-const uploadTimeout = time.Hour
-
-// upload stores the body of a request as an input.
-func (c *scope) upload(u Uploader) httpd.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		p, err := parameters(r, "name")
-		if err != nil {
-			return err
-		}
-		name := p["name"]
-		if !fileForm().MatchString(name) {
-			return &FieldError{"name", "want the name of a file: 1 to 128 characters, and no path"}
-		}
-		limit := cmp.Or(c.server.MaxInput, 1<<30)
-		if r.ContentLength > limit {
-			return &http.MaxBytesError{Limit: limit}
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), uploadTimeout)
-		defer cancel()
-		conn := http.NewResponseController(w)
-		sum := sha256.New()
-		body := &uploadReader{r: io.TeeReader(http.MaxBytesReader(w, r.Body, limit), sum), conn: conn}
-		_ = conn.SetWriteDeadline(time.Now().Add(uploadTimeout)) // a server that cannot do this has its own deadlines
-		object, err := u.StoreInput(ctx, name, body)
-		if err != nil {
-			if body.err != nil { // the caller's connection has failed, not the store
-				return httpd.ReadError(body.err)
-			}
-			return err
-		}
-		return answer(w, http.StatusCreated, struct {
-			Input  string `json:"input"`
-			Bytes  int64  `json:"bytes"`
-			SHA256 string `json:"sha256"`
-		}{object, body.n, hex.EncodeToString(sum.Sum(nil))})
-	}
-}
-
-var fileForm = jobs.Form(`^[^/\\\x00-\x1f\x7f]{1,128}$`)
-
-// uploadSilence is how long an upload may bring nothing.
-const uploadSilence = time.Minute
-
-// uploadReader counts what was read, and keeps the error that ended it.
-type uploadReader struct {
-	r    io.Reader
-	conn *http.ResponseController
-	n    int64
-	err  error
-}
-
-func (u *uploadReader) Read(p []byte) (int, error) {
-	_ = u.conn.SetReadDeadline(time.Now().Add(uploadSilence))
-	n, err := u.r.Read(p)
-	u.n += int64(n)
-	if err != nil && err != io.EOF {
-		u.err = err
-	}
-	return n, err
 }

@@ -17,6 +17,8 @@ type call struct {
 	changes bool   // it was allowed, and changes something
 	job     string // that it has made or found
 	trace   string // the id of that job's trace
+	kind    string // that it has paused or resumed
+	worker  string // that it has drained, resumed or revoked
 }
 
 type callKey struct{}
@@ -37,20 +39,25 @@ func (s *Server) answered(r *http.Request, status int, _ time.Duration) {
 	}
 	path := strings.Split(r.Pattern, "/") // POST /api/v1/SCOPE/OPERATION, …/jobs/{jobId}/cancel or …/jobs
 	operation := path[len(path)-1]
-	if operation == "jobs" {
+	switch operation {
+	case "jobs":
 		operation = "submit"
+	case "inputs":
+		operation = "upload"
 	}
 	attrs := []slog.Attr{
 		slog.String("route", r.Pattern), slog.String("scope", path[3]), slog.String("operation", operation),
 		slog.String("token", c.who), slog.String("request_id", httpd.RequestID(r.Context())), slog.Int("status", status),
 	}
-	if c.job != "" {
-		attrs = append(attrs, slog.String("job", c.job))
+	for _, of := range [][2]string{{"job", c.job}, {"kind", c.kind}, {"worker_id", c.worker}} {
+		if of[1] != "" {
+			attrs = append(attrs, slog.String(of[0], of[1]))
+		}
 	}
 	s.changes.add(Change{
-		Token: c.who, Scope: path[3], Operation: operation, Route: r.Pattern, Job: c.job, Status: status, RequestID: httpd.RequestID(r.Context()),
+		Token: c.who, Route: r.Pattern, Scope: path[3], Operation: operation, Job: c.job, Kind: c.kind, Worker: c.worker,
+		Status: status, RequestID: httpd.RequestID(r.Context()),
 	})
-	s.shared.changed()
 	if c.trace != "" && trace.Of(r.Context()) == "" { // else the line has it anyway
 		attrs = append(attrs, slog.String(trace.LogKey, c.trace))
 	}

@@ -50,14 +50,7 @@ func (c *scope) events(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // asks nginx to pass events on at once
-	if r.ProtoMajor == 1 {
-		h.Set("Connection", "close") // the deadlines of this stream must not apply to another response
-	}
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
+	if !BeginEvents(w, r) {
 		return nil
 	}
 	if st.gap {
@@ -91,7 +84,7 @@ func (c *scope) follow(r *http.Request, st *stream, l *listener, m *snapshot) er
 				return err
 			}
 		case <-check.C:
-			if _, err := c.server.Guard.judge(r, access.Read); err != nil { // a token that was revoked, or has expired
+			if err := c.server.Guard.Check(r, access.Read); err != nil { // a token that was revoked, or has expired
 				return err
 			}
 		case <-httpd.Stopping(ctx):

@@ -24,6 +24,9 @@ func (f Filter) Empty() bool { return f == Filter{} }
 // NeedsJobs reports whether items are too little to judge by: whole jobs must be read.
 func (f Filter) NeedsJobs() bool { return f.Error != "" || f.Text != "" }
 
+// Rare reports whether few jobs may pass, so that many are to be looked at for each that does. Since alone only ends a list.
+func (f Filter) Rare() bool { return f.Worker != "" || f.IDPrefix != "" || f.NeedsJobs() }
+
 // Item reports whether an item passes what can be judged by it.
 func (f Filter) Item(i *Item) bool {
 	return (f.Worker == "" || i.Worker == f.Worker) && strings.HasPrefix(i.ID, f.IDPrefix) &&

@@ -24,9 +24,8 @@ const tokenCheck = 2 * time.Second
 // Guard decides who may do what: callers with a token ([OpenTokens]), callers on the
 // same machine ([Loopback]), or none ([Closed]). It may be used concurrently.
 type Guard struct {
-	// judge returns the name of the request's token, if it is known, also when it
-	// refuses the request.
-	judge  func(r *http.Request, need access.Scope) (who string, err error)
+	// judge returns the request's token, if it is known, also when it refuses the request.
+	judge  func(r *http.Request, need access.Scope) (who access.Token, err error)
 	tokens int
 	list   func(context.Context) []access.Token // of the file; nil without one
 }
@@ -42,8 +41,8 @@ func (g *Guard) Check(r *http.Request, need access.Scope) error {
 }
 
 // Closed refuses every request.
-var Closed = &Guard{judge: func(*http.Request, access.Scope) (string, error) {
-	return "", denied("closed", http.StatusUnauthorized, "The Job API is closed: this server has neither a file of tokens (--job-tokens-file) nor an admin token (--admin-token-file)")
+var Closed = &Guard{judge: func(*http.Request, access.Scope) (access.Token, error) {
+	return access.Token{}, denied("closed", http.StatusUnauthorized, "The Job API is closed: this server has neither a file of tokens (--job-tokens-file) nor an admin token (--admin-token-file)")
 }}
 
 // denial refuses a request. Why is one of a few words, for the label of a metric.
@@ -178,21 +177,21 @@ func sameVersion(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-func (s *tokenSet) judge(r *http.Request, need access.Scope) (who string, err error) {
+func (s *tokenSet) judge(r *http.Request, need access.Scope) (who access.Token, err error) {
 	given, err := httpd.Bearer(r)
 	if err != nil {
-		return "", err
+		return who, err
 	}
 	has := s.find(sha256.Sum256([]byte(given)), s.tokens(r.Context()))
 	switch {
 	case has.Scope == 0:
-		return "", denied("unknown", http.StatusUnauthorized, "Unknown token")
+		return who, denied("unknown", http.StatusUnauthorized, "Unknown token")
 	case !has.Expires.IsZero() && !time.Now().Before(has.Expires):
-		return has.Name, denied("expired", http.StatusUnauthorized, "The token has expired")
+		return has, denied("expired", http.StatusUnauthorized, "The token has expired")
 	case has.Scope < need:
-		return has.Name, denied("scope", http.StatusForbidden, fmt.Sprintf("This needs a token of scope %s; yours is %s", need, has.Scope))
+		return has, denied("scope", http.StatusForbidden, fmt.Sprintf("This needs a token of scope %s; yours is %s", need, has.Scope))
 	}
-	return has.Name, nil
+	return has, nil
 }
 
 // find returns the entry of a hash, or the zero Token. It compares with all entries,

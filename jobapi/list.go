@@ -54,6 +54,11 @@ var (
 	fingerprintForm = jobs.Form(`^[0-9a-f]{16}$`)
 )
 
+var (
+	errStatus = &FieldError{"status", "want queued, running, succeeded, failed or canceled"}
+	errKind   = &FieldError{"kind", "want the name of a kind, such as pdf"}
+)
+
 // query returns what a list is asked for, and whether whole jobs are wanted.
 func (c *scope) query(r *http.Request) (q Query, f Filter, whole bool, err error) {
 	p, err := parameters(r, "status", "type", "kind", "worker", "id_prefix", "error", "since", "until", "q", "full", "limit", "cursor")
@@ -62,12 +67,12 @@ func (c *scope) query(r *http.Request) (q Query, f Filter, whole bool, err error
 	}
 	q = Query{Type: p["type"], Cursor: p["cursor"]}
 	if word, ok := p["status"]; ok && q.Status.UnmarshalText([]byte(word)) != nil {
-		return q, f, false, &FieldError{"status", "want queued, running, succeeded, failed or canceled"}
+		return q, f, false, errStatus
 	}
 	if kind, ok := p["kind"]; ok {
 		switch {
 		case !kindForm().MatchString(kind):
-			return q, f, false, &FieldError{"kind", "want the name of a kind, such as pdf"}
+			return q, f, false, errKind
 		case q.Type != "":
 			return q, f, false, &FieldError{"kind", "leave it out, or type: they say the same"}
 		}
@@ -88,7 +93,8 @@ func (p params) filter(now time.Time) (f Filter, until time.Time, err error) {
 	return ParseFilter(func(name string) string { return p[name] }, now)
 }
 
-// ParseFilter reads the fields worker, id_prefix, error, since, until and q of a filter, each empty for any. since and until are RFC 3339, or how long ago, such as 24h or 7d. The error is a [FieldError].
+// ParseFilter reads the fields worker, id_prefix, error, since, until and q of a filter, each empty for any. since and until
+// are RFC 3339, or how long before now, such as 24h or 7d. The error is a [FieldError].
 func ParseFilter(field func(name string) string, now time.Time) (f Filter, until time.Time, err error) {
 	f = Filter{Worker: field("worker"), IDPrefix: field("id_prefix"), Error: field("error"), Text: field("q")}
 	switch {

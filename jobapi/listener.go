@@ -12,17 +12,16 @@ type listener struct {
 	topic *topic
 	logs  bool
 	round uint64 // the last that had begun when it was made
+	free  func() // gives its place back
 }
 
 // listen begins to follow a job, and with logs its log. The error is a [Refusal] when
 // there are too many listeners.
 func (h *hub) listen(id string, logs bool) (*listener, error) {
-	select {
-	case h.server.listenerSlots <- struct{}{}:
-	default:
-		return nil, errTooManyListeners
+	free, err := h.server.Listen(h.scope.Name)
+	if err != nil {
+		return nil, err
 	}
-	h.server.Metrics.listeners.WithLabelValues(h.scope.Name).Inc()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.watched[id]
@@ -34,7 +33,7 @@ func (h *hub) listen(id string, logs bool) (*listener, error) {
 	if logs {
 		t.readers++
 	}
-	return &listener{hub: h, topic: t, logs: logs, round: h.rounds}, nil
+	return &listener{hub: h, topic: t, logs: logs, round: h.rounds, free: free}, nil
 }
 
 // leave ends it. It must be called once.
@@ -49,8 +48,7 @@ func (l *listener) leave() {
 	if l.topic.listeners == 0 {
 		delete(h.watched, l.topic.id)
 	}
-	h.server.Metrics.listeners.WithLabelValues(h.scope.Name).Dec()
-	<-h.server.listenerSlots
+	l.free()
 }
 
 // begin returns the job as of a round that began after the listener was made. An

@@ -18,7 +18,7 @@ type Pauser interface {
 // Paused is a kind that is paused.
 type Paused struct {
 	Kind  string `json:"kind"`
-	Since Time   `json:"since"`
+	Since Time   `json:"pausedSince"`
 }
 
 // MaxPaused is how many kinds of a scope may be paused at once.

@@ -141,7 +141,7 @@ func (s *fakeJobs) List(_ context.Context, q jobapi.Query) (jobapi.Page, error) 
 			p.Next = strconv.Itoa(n + q.Limit)
 			break
 		}
-		p.Items = append(p.Items, jobapi.Item{ID: j.ID, Scope: j.Scope, Type: j.Type, Status: j.Status, CreatedAt: j.CreatedAt})
+		p.Items = append(p.Items, j.Item())
 	}
 	return p, nil
 }

@@ -1,14 +1,20 @@
 package jobapi
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"time"
+
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // Bounds of one [Select].
 const (
-	selectLook = 1000 // jobs that it looks at, about
-	selectPage = 200  // of them in one call of List
+	selectLook  = 1000            // jobs that it looks at, about
+	selectPage  = 200             // of them in one call of List
+	selectEmpty = 50              // what a page without jobs counts as
+	selectTime  = 2 * time.Second // after which it begins no further page
 )
 
 // Selected is what [Select] has found.
@@ -18,106 +24,124 @@ type Selected struct {
 	Next  string // where to go on; empty at the end of the list
 }
 
-// Select returns the jobs of a list that pass a filter, the newest first, and whole jobs if that is asked for. It
-// looks at some 1000 jobs at most, so it may find few or none although Next says that the list goes on.
-func Select(ctx context.Context, all Jobs, q Query, f Filter, whole bool) (found Selected, err error) {
-	for looked := 0; looked < selectLook; {
-		begin := q.Cursor
-		step := q
-		if !f.Empty() {
-			step.Limit = selectPage
-		}
-		page, err := all.List(ctx, step)
-		if err != nil {
-			return found, err
-		}
-		looked += max(len(page.Items), 1)
-		items := page.Items
-		old := !f.Since.IsZero() && len(items) > 0 && items[len(items)-1].CreatedAt.Before(f.Since) // none of the rest is younger
-		kept, err := pass(ctx, all, items, f, whole)
-		if err != nil {
-			return found, err
-		}
-		room := q.Limit - len(found.Items)
-		if len(kept.Items) > room { // the next page begins in the middle of this one
-			kept.cut(room)
-			last := kept.Items[room-1].ID
-			found.add(kept)
-			found.Next, err = after(ctx, all, q, begin, items, last)
-			return found, err
-		}
-		found.add(kept)
-		if old || page.Next == "" {
-			return found, nil
-		}
-		q.Cursor, found.Next = page.Next, page.Next
-		if f.Empty() || len(found.Items) == q.Limit {
-			return found, nil
-		}
+// Select returns at most q.Limit jobs of a list that pass a filter, the newest first, and whole jobs if that is asked for.
+// It looks at some 1000 jobs at most, so it may find few or none although Next says that the list goes on. Whoever follows
+// Next gets each job once, also while others are submitted. A cursor that is none is a [FieldError].
+func Select(ctx context.Context, all Jobs, q Query, f Filter, whole bool) (Selected, error) {
+	at, err := parsePlace(q.Cursor)
+	if err != nil {
+		return Selected{}, err
 	}
-	return found, nil
+	s := &selecting{all: all, q: q, f: f, whole: whole, at: at}
+	begun := time.Now()
+	for looked := 0; looked < selectLook && time.Since(begun) < selectTime; {
+		n, err := s.page(ctx)
+		if err != nil {
+			return Selected{}, err
+		}
+		if s.full || s.found.Next == "" {
+			break
+		}
+		looked += cmp.Or(n, selectEmpty)
+	}
+	return s.found, nil
 }
 
-// pass returns those of the items that pass a filter.
-func pass(ctx context.Context, all Jobs, items []Item, f Filter, whole bool) (kept Selected, err error) {
-	items = slices.DeleteFunc(slices.Clone(items), func(i Item) bool { return !f.Item(&i) })
-	if len(items) == 0 || !whole && !f.NeedsJobs() {
-		return Selected{Items: items}, nil
+// selecting is a Select that runs.
+type selecting struct {
+	all   Jobs
+	q     Query
+	f     Filter
+	whole bool
+	at    place // where the next page begins
+	found Selected
+	full  bool
+}
+
+// page reads one page of the list and returns how many jobs it has looked at.
+func (s *selecting) page(ctx context.Context) (looked int, err error) {
+	q := s.q
+	q.Cursor, q.Limit = s.at.cursor, s.q.Limit-len(s.found.Items)
+	if s.at.id != "" || s.f.Rare() {
+		q.Limit = selectPage
 	}
-	ids := make([]string, len(items))
-	for i := range items {
-		ids[i] = items[i].ID
+	page, err := s.all.List(ctx, q)
+	if err != nil {
+		return 0, err
+	}
+	items, over := s.f.young(s.at.rest(page.Items))
+	if over {
+		page.Next = ""
+	}
+	items = slices.DeleteFunc(slices.Clone(items), func(i Item) bool { return !s.f.Item(&i) })
+	kept, whole, err := s.judge(ctx, items)
+	if err != nil {
+		return 0, err
+	}
+	if room := s.q.Limit - len(s.found.Items); len(kept) > room { // the next page begins in the middle of this one
+		s.full = true
+		kept, whole = kept[:room], whole[:min(room, len(whole))]
+		s.add(kept, whole)
+		last := kept[room-1]
+		s.found.Next = place{last.CreatedAt.UnixMilli(), last.ID, s.at.cursor}.String()
+		return len(page.Items), nil
+	}
+	s.add(kept, whole)
+	s.full = len(s.found.Items) == s.q.Limit
+	switch {
+	case page.Next == "":
+		s.found.Next = ""
+	case s.at.id != "" && s.at.ahead(page.Items): // all that was seen is newer than the place: jobs came in since
+		s.at.cursor = page.Next
+		s.found.Next = s.at.String()
+	default:
+		s.at = place{cursor: page.Next}
+		s.found.Next = page.Next
+	}
+	return len(page.Items), nil
+}
+
+func (s *selecting) add(items []Item, whole []Job) {
+	s.found.Items = append(s.found.Items, items...)
+	if s.whole {
+		s.found.Jobs = append(s.found.Jobs, whole...)
+	}
+}
+
+// judge returns those of the items that pass the filter, and their jobs if those had to be read.
+func (s *selecting) judge(ctx context.Context, items []Item) (kept []Item, whole []Job, err error) {
+	if !s.whole && !s.f.NeedsJobs() {
+		return items, nil, nil
+	}
+	ids := make([]string, 0, len(items))
+	for _, i := range items {
+		if s.f.Error == "" || i.Status == jobs.Failed { // no other has an error
+			ids = append(ids, i.ID)
+		}
 	}
 	for chunk := range slices.Chunk(ids, MaxGet) {
-		got, err := all.Get(ctx, chunk)
+		got, err := s.all.Get(ctx, chunk)
 		if err != nil {
-			return kept, err
+			return nil, nil, err
 		}
 		for i := range got {
-			if f.Job(&got[i]) {
-				kept.Jobs = append(kept.Jobs, got[i])
-				kept.Items = append(kept.Items, got[i].Item())
+			// A job may have changed since it was listed.
+			if s.f.Job(&got[i]) && (s.q.Status == 0 || got[i].Status == s.q.Status) {
+				kept, whole = append(kept, got[i].Item()), append(whole, got[i])
 			}
 		}
 	}
-	if !whole {
-		kept.Jobs = nil
+	return kept, whole, nil
+}
+
+// young returns the items before the first that is too old, and whether there is one.
+func (f Filter) young(items []Item) (young []Item, over bool) {
+	if f.Since.IsZero() {
+		return items, false
 	}
-	return kept, nil
-}
-
-func (s *Selected) add(more Selected) {
-	s.Items, s.Jobs = append(s.Items, more.Items...), append(s.Jobs, more.Jobs...)
-}
-
-func (s *Selected) cut(n int) {
-	s.Items = s.Items[:n]
-	s.Jobs = s.Jobs[:min(n, len(s.Jobs))]
-}
-
-// after returns the cursor behind a job of a page, which began at begin. A cursor is the store's own, so the page is listed
-// again so far. Jobs that have come in before its first one move the place.
-func after(ctx context.Context, all Jobs, q Query, begin string, items []Item, last string) (string, error) {
-	q.Cursor = begin
-	q.Limit = 1 + slices.IndexFunc(items, func(i Item) bool { return i.ID == last })
-	for {
-		page, err := all.List(ctx, q)
-		if err != nil || page.Next == "" {
-			return page.Next, err
-		}
-		at := slices.IndexFunc(page.Items, func(i Item) bool { return i.ID == last })
-		if at == len(page.Items)-1 && at >= 0 || q.Limit == selectPage {
-			return page.Next, nil
-		}
-		if at >= 0 { // it was listed with too many behind it, which only a change of the store can bring about
-			q.Limit -= len(page.Items) - 1 - at
-		} else {
-			q.Limit = min(selectPage, q.Limit+max(1, newer(page.Items, items[0].ID)))
-		}
+	i := slices.IndexFunc(items, func(i Item) bool { return i.CreatedAt.Before(f.Since) })
+	if i < 0 {
+		return items, false
 	}
-}
-
-// newer returns how many items stand before the one that was the first.
-func newer(items []Item, first string) int {
-	return slices.IndexFunc(items, func(i Item) bool { return i.ID == first })
+	return items[:i], true
 }

@@ -27,6 +27,8 @@ type Server struct {
 	Admit func(*http.Request) error
 	// MaxInput bounds an input that is uploaded, in bytes: 1 GiB.
 	MaxInput int64
+	// Watch answers /api/v1/overview and /api/v1/events; nil makes them no routes.
+	Watch Watch
 	// OpenAPI returns what /api/v1/openapi.json answers; nil makes it no route.
 	OpenAPI func() []byte
 
@@ -90,6 +92,9 @@ func (s *Server) Run(ctx context.Context) {
 	for _, h := range s.hubs {
 		all.Go(func() { h.run(ctx) })
 	}
+	if s.Watch != nil {
+		all.Go(func() { s.Watch.Run(ctx) })
+	}
 	all.Wait()
 }
 
@@ -151,6 +156,13 @@ func (s *Server) routes() []route {
 		route{"GET " + root + "tokens", access.Admin, s.tokens},
 		route{"GET " + root + "audit", access.Admin, s.audit},
 	)
+	if s.Watch != nil {
+		all = append(
+			all,
+			route{"GET " + root + "overview", access.Read, s.overview},
+			route{"GET " + root + "events", access.Read, s.allEvents},
+		)
+	}
 	for _, o := range s.Own {
 		all = append(all, route{o.Pattern, o.Need, o.Handle})
 	}
@@ -164,8 +176,9 @@ func (s *Server) routes() []route {
 func (s *Server) guarded(need access.Scope, h httpd.Handler) httpd.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c := callOf(r)
-		var err error
-		if c.who, err = s.Guard.judge(r, need); err != nil {
+		token, err := s.Guard.judge(r, need)
+		c.who = token.Name
+		if err != nil {
 			return err
 		}
 		changes := r.Method != http.MethodGet && r.Method != http.MethodHead
@@ -173,7 +186,14 @@ func (s *Server) guarded(need access.Scope, h httpd.Handler) httpd.Handler {
 			return errReadOnly
 		}
 		c.changes = changes
-		return h(w, r)
+		if !changes {
+			return h(w, r)
+		}
+		err = h(&changedWriter{ResponseWriter: w, changed: s.changed}, r)
+		if err != nil {
+			s.changed() // it may have done a part of it
+		}
+		return err
 	}
 }
 

@@ -59,8 +59,8 @@ func TestJ07ListIsNewestFirstAndFiltered(t *testing.T) {
 		system.put(fmt.Sprintf("job_%02d", i), "system.drain", jobs.Succeeded)
 	}
 	if a := g.ask(t, "GET /api/v1/system/jobs?limit=2", ""); a.status != 200 ||
-		a.body != `{"items":[{"jobId":"job_59","scope":"system","type":"system.drain","status":"succeeded","createdAt":"2026-01-23T09:01:00.000Z","startedAt":null,"finishedAt":null},`+
-			`{"jobId":"job_58","scope":"system","type":"system.drain","status":"succeeded","createdAt":"2026-01-23T09:00:59.000Z","startedAt":null,"finishedAt":null}],"nextCursor":"2"}`+"\n" {
+		a.body != `{"items":[{"jobId":"job_59","scope":"system","type":"system.drain","status":"succeeded","createdAt":"2026-01-23T09:01:00.000Z","startedAt":null,"finishedAt":"2026-01-23T10:00:00.000Z"},`+
+			`{"jobId":"job_58","scope":"system","type":"system.drain","status":"succeeded","createdAt":"2026-01-23T09:00:59.000Z","startedAt":null,"finishedAt":"2026-01-23T10:00:00.000Z"}],"nextCursor":"2"}`+"\n" {
 		t.Errorf("two of them: %d %s", a.status, a.body)
 	}
 	tests := []struct {

@@ -12,8 +12,11 @@ import (
 // fresh is how long an answer is given to others who ask for the same.
 const fresh = 250 * time.Millisecond
 
-// maxShared bounds how many answers are kept.
-const maxShared = 1000
+// Bounds of what is kept for so long.
+const (
+	maxShared     = 1000    // answers
+	maxSharedSize = 1 << 20 // bytes of one; a longer one is only for those who wait for it already
+)
 
 // shared gives one answer to all who ask for the same at about the same time, so that the store is asked once however many
 // look. The zero value is ready.
@@ -24,7 +27,6 @@ type shared struct {
 
 type sharedAnswer struct {
 	done chan struct{} // closed when it is there
-	at   time.Time     // when it was begun
 	body []byte
 	err  error
 }
@@ -39,9 +41,10 @@ func (s *shared) changed() {
 // answer answers with what get returns, or with what it has returned just now to another request for the same path and
 // query. The caller is known to be allowed to see it.
 func (s *shared) answer(w http.ResponseWriter, r *http.Request, get func(context.Context) (any, error)) error {
-	a, mine := s.find(r.URL.Path + "?" + r.URL.RawQuery)
+	key := r.URL.Path + "?" + r.URL.RawQuery
+	a, mine := s.find(key)
 	if mine {
-		s.fill(r.Context(), a, get)
+		s.fill(r.Context(), key, a, get)
 	}
 	select {
 	case <-a.done:
@@ -55,31 +58,78 @@ func (s *shared) answer(w http.ResponseWriter, r *http.Request, get func(context
 	return nil
 }
 
-// find returns the answer for a key, and whether the caller is to make it.
+// find returns the answer for a key, and whether the caller is to make it. One that is still being made is shared, too: a
+// slow store is not asked more often than a fast one.
 func (s *shared) find(key string) (a *sharedAnswer, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	if a := s.made[key]; a != nil && now.Sub(a.at) < fresh {
+	if a := s.made[key]; a != nil {
 		return a, false
 	}
-	if s.made == nil || len(s.made) >= maxShared {
-		s.made = map[string]*sharedAnswer{} // who waits for one still gets it
+	if s.made == nil {
+		s.made = map[string]*sharedAnswer{}
 	}
-	a = &sharedAnswer{done: make(chan struct{}), at: now}
-	s.made[key] = a
+	a = &sharedAnswer{done: make(chan struct{})}
+	if len(s.made) < maxShared {
+		s.made[key] = a
+	}
 	return a, true
 }
 
 // fill makes an answer. It goes on if the one who has asked first leaves: others may wait for it.
-func (s *shared) fill(ctx context.Context, a *sharedAnswer, get func(context.Context) (any, error)) {
+func (s *shared) fill(ctx context.Context, key string, a *sharedAnswer, get func(context.Context) (any, error)) {
+	begun := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	defer close(a.done)
+	defer func() {
+		close(a.done)
+		left := fresh - time.Since(begun)
+		if a.err != nil || len(a.body) > maxSharedSize || left <= 0 {
+			s.forget(key, a)
+			return
+		}
+		time.AfterFunc(left, func() { s.forget(key, a) })
+	}()
 	a.err = errUnavailable // if get panics
 	v, err := get(ctx)
 	if err == nil {
 		a.body, err = httpd.EncodeJSON(v)
 	}
 	a.err = err
+}
+
+func (s *shared) forget(key string, a *sharedAnswer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made[key] == a {
+		delete(s.made, key)
+	}
+}
+
+// changedWriter calls changed before anything of an answer is sent: who has read it sees the change.
+type changedWriter struct {
+	http.ResponseWriter
+	changed func()
+	begun   bool
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *changedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *changedWriter) WriteHeader(status int) {
+	if status >= 200 && !w.begun {
+		w.begun = true
+		w.changed()
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (w *changedWriter) Write(p []byte) (int, error) {
+	if !w.begun {
+		w.begun = true
+		w.changed()
+	}
+	return w.ResponseWriter.Write(p)
 }

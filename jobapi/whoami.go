@@ -10,22 +10,21 @@ import (
 
 // Caller is who asks, as GET /api/v1/whoami answers.
 type Caller struct {
-	Name     string `json:"name"`     // of the token; loopback where there are none
-	Scope    string `json:"scope"`    // read, operate or admin
-	ReadOnly bool   `json:"readOnly"` // the server changes nothing, whoever asks
+	Name     string `json:"name"`      // of the token; loopback where there are none
+	Scope    string `json:"scope"`     // read, operate or admin
+	ReadOnly bool   `json:"readOnly"`  // the server changes nothing, whoever asks
+	Expires  Time   `json:"expiresAt"` // of the token; null for never
 }
 
 func (s *Server) whoami(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parameters(r); err != nil {
 		return err
 	}
-	scope := access.Read
-	for _, more := range []access.Scope{access.Operate, access.Admin} {
-		if _, err := s.Guard.judge(r, more); err == nil {
-			scope = more
-		}
+	token, err := s.Guard.judge(r, access.Read)
+	if err != nil {
+		return err
 	}
-	return answer(w, http.StatusOK, Caller{callOf(r).who, scope.String(), s.ReadOnly})
+	return answer(w, http.StatusOK, Caller{token.Name, token.Scope.String(), s.ReadOnly, At(token.Expires)})
 }
 
 // TokenInfo is a token on the wire. The token itself is known to its holder alone.
@@ -52,11 +51,13 @@ func (s *Server) tokens(w http.ResponseWriter, r *http.Request) error {
 type Change struct {
 	At        Time   `json:"at"`
 	Token     string `json:"token"`
+	Route     string `json:"route"`
 	Scope     string `json:"scope"`
 	Operation string `json:"operation"`
-	Route     string `json:"route"`
 	Job       string `json:"job,omitempty"`
-	Status    int    `json:"status"` // of the answer
+	Kind      string `json:"kind,omitempty"`   // that was paused or resumed
+	Worker    string `json:"worker,omitempty"` // workerId of the one that was drained, resumed or revoked
+	Status    int    `json:"status"`           // of the answer
 	RequestID string `json:"requestId"`
 }
 

@@ -2,8 +2,10 @@ package jobapi
 
 import (
 	"context"
+	"net/http"
 	"time"
 
+	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -48,4 +50,29 @@ func Ended(state jobs.State, e *Error, at time.Time) Reason {
 		message = "It has failed: " + e.Code + ": " + ShownText(e.Message, 500)
 	}
 	return Reason{Code: WhyEnded, Message: message, Since: At(at)}
+}
+
+// why answers why a job is as it is.
+func (c *scope) why(e Explainer) httpd.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, _, err := target(r)
+		if err != nil {
+			return err
+		}
+		return c.server.shared.answer(w, r, func(ctx context.Context) (any, error) {
+			job, err := c.get(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			reasons, err := e.Why(ctx, id)
+			if reasons == nil {
+				reasons = []Reason{}
+			}
+			return struct {
+				ID      string     `json:"jobId"`
+				Status  jobs.State `json:"status"`
+				Reasons []Reason   `json:"reasons"`
+			}{id, job.Status, reasons}, ofJob(err)
+		})
+	}
 }

@@ -32,6 +32,7 @@ func Jobs(t *testing.T, open func(*testing.T) Rig) {
 	}{
 		{"list has the newest first, in pages", testPages},
 		{"list filters by status and type", testFilters},
+		{"select filters a list and loses no job", testSelect},
 		{"get keeps the order asked for", testGet},
 		{"log answers its queries", testLog},
 		{"log positions never repeat", testPositions},
