@@ -26,7 +26,7 @@ var floors = [][]string{
 	},
 	4: {
 		"pubsub", "gateway/wire", "gateway", "gateway/queue", "gateway/control", "gateway/provider", "gateway/operator", "pubsub/provider", "relay", "grid/subject", "grid/wire", "grid/link", "grid/access", "grid/door", "grid/blob", "grid/archive", "grid/exec", "grid/member", "grid/schedule", "grid/leader", "grid/client", "grid/router",
-		"dashboard/markup",
+		"dashboard/markup", "dashboard", "dashboard/dashboardtest",
 	}, // doors, and the pages over them
 	5: {"operations/deadletter", "operations/repair", "operations/delayed", "operations"},
 	6: {"cli/program", "cli/own", "cli/openapi", "cli/pdfchild", "cli/pdfquick", "cli/settings", "cli/agent", "cli", "sim"},

@@ -106,9 +106,9 @@ func devGridWelcome(leader, web, exeDir, kindsFile string) string {
 		api = " --api http://" + web
 	}
 	fmt.Fprintf(&b, "A leader is up, and two workers. Stop them with Ctrl-C.\n\n")
-	fmt.Fprintf(&b, "  Leader    %s\n  Job API   http://%s\n  Programs  %s, as EXEC.exe\n", leader, web, exeDir)
+	fmt.Fprintf(&b, "  Dashboard  http://%s/\n  Leader     %s\n  Job API    http://%[1]s\n  Programs   %[3]s, as EXEC.exe\n", web, leader, exeDir)
 	if kindsFile != "" {
-		fmt.Fprintf(&b, "  Kinds     of %s, by their names\n", oneLine(kindsFile))
+		fmt.Fprintf(&b, "  Kinds      of %s, by their names\n", oneLine(kindsFile))
 	}
 	fmt.Fprintf(&b, "\nIn another terminal, submit jobs, and look at them:\n\n")
 	fmt.Fprintf(&b, "  %s grid submit --leader %s --client me --wait calcA 1 2 3\n", typed(), leader)

@@ -97,7 +97,7 @@ func devRelayWelcome(relay, orchestrator, received, tokenFile string, k *kinds.K
 	fields = append(fields, fmt.Sprintf(`"callback_url":"http://%s/api/relay/events"`, orchestrator))
 	var b strings.Builder
 	fmt.Fprintf(&b, "A relay is up, and an orchestrator that shows what arrives. Stop them with Ctrl-C.\n\n")
-	fmt.Fprintf(&b, "  Relay         http://%s\n  Orchestrator  http://%s, which keeps what it is sent in %s\n", relay, orchestrator, received)
+	fmt.Fprintf(&b, "  Dashboard     http://%[1]s/, with the token in %[4]s\n  Relay         http://%[1]s\n  Orchestrator  http://%[2]s, which keeps what it is sent in %[3]s\n", relay, orchestrator, received, tokenFile)
 	fmt.Fprintf(&b, "\nIn another terminal, create a task, and look at it:\n\n")
 	fmt.Fprintf(&b, "  curl -H \"X-Relay-Token: $(cat %s)\" -H 'Content-Type: application/json' http://%s/v1/tasks \\\n", tokenFile, relay)
 	fmt.Fprintf(&b, "    -d '{%s}'\n", strings.Join(fields, ","))

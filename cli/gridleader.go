@@ -7,9 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -103,7 +101,7 @@ func (f *gridLeaderFlags) run(ctx context.Context, l *leader.Leader, listener ne
 	running.Go(func() { rereadAtHangup(ctx, log, reread) })
 	fmt.Fprintf(out, "leader listens on %s\n", listener.Addr())
 	if web.url != "" {
-		fmt.Fprintf(out, "its Job API is at %s\n", web.url)
+		fmt.Fprintf(out, "its Job API is at %s, and its dashboard at %[1]s/\n", web.url)
 	}
 	log.InfoContext(
 		ctx, "leader started", "addr", listener.Addr().String(), "id", l.ID.String(), "dir", f.dir, "sync", f.sync, "http", web.url, "acl", f.acl, "tls", f.certFile != "", "client_ca", f.clientCA,
@@ -161,14 +159,7 @@ func (f *gridLeaderFlags) openWeb(ctx context.Context, l *leader.Leader, registr
 		Scopes: []jobapi.Scope{{Name: leader.Scope, Jobs: theirs, Cancel: jobaccess.Operate, Create: jobaccess.Operate}},
 		Log:    log, Metrics: jobapi.NewMetrics(registry), Guard: guard, Admit: httpd.SecureOnly(nil), OpenAPI: describe(ctx, nil, log), Own: gridDeadRoutes(l),
 	}, registry, log)
-	jobAPI, health := w.api.Handler(), httpd.Health(l.Ready)
-	w.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if strings.HasPrefix(req.URL.Path, "/api/v1/") {
-			jobAPI.ServeHTTP(w, req)
-			return
-		}
-		health.ServeHTTP(w, req)
-	})
+	w.Handler = withDashboard(w.api.Handler(), log, w.api.Admit, httpd.Health(l.Ready))
 	return w, nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchfleet/batchfleet/cli/openapi"
 	"github.com/batchfleet/batchfleet/cli/own"
+	"github.com/batchfleet/batchfleet/dashboard"
 	"github.com/batchfleet/batchfleet/httpd"
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/access"
@@ -134,6 +135,17 @@ func (s *jobServer) Run(ctx context.Context) {
 		all.Go(func() { s.later.Run(ctx) })
 	}
 	all.Wait()
+}
+
+// pages returns a handler of the dashboard and of the Job API's routes, and rest for all others.
+func (s *jobServer) pages(rest http.Handler) http.Handler {
+	return withDashboard(s.Handler(), s.Log, s.Admit, rest)
+}
+
+// withDashboard returns a handler of the dashboard over a Job API, and rest for all other paths. admit may be nil.
+func withDashboard(api http.Handler, log *slog.Logger, admit func(*http.Request) error, rest http.Handler) http.Handler {
+	d := &dashboard.Dashboard{API: api, Log: log, Admit: admit, Version: versionText()}
+	return d.Beside(rest)
 }
 
 // beside returns a handler of the Job API's routes, and rest for all others.

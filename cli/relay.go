@@ -229,17 +229,14 @@ func (f *relayFlags) handler(r *relay.Relay, w *worker.Worker, log *slog.Logger)
 			return nil
 		},
 	}, w.Metrics.Registry, log)
-	jobAPI, own := api.Handler(), r.Handler()
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if strings.HasPrefix(req.URL.Path, "/api/v1/") {
-			if token, err := httpd.Bearer(req); err == nil && r.Accepts(token) {
-				req.Header.Set("Authorization", "Bearer "+guarded)
-			}
-			jobAPI.ServeHTTP(w, req)
-			return
+	inner := api.Handler()
+	jobAPI := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if token, err := httpd.Bearer(req); err == nil && r.Accepts(token) {
+			req.Header.Set("Authorization", "Bearer "+guarded)
 		}
-		own.ServeHTTP(w, req)
-	}), api, nil
+		inner.ServeHTTP(w, req)
+	})
+	return withDashboard(jobAPI, log, r.Access.AdmitAddress, r.Handler()), api, nil
 }
 
 // relayWords says an error about GPUs in the words of a relay's flags.

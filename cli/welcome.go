@@ -23,14 +23,17 @@ func (f *fleet) welcome(kind jobs.Kind) string {
 	storage := cmp.Or(f.env.bucketURL(), path)
 	var b strings.Builder
 	fmt.Fprintf(&b, "A fleet with %s is up. Stop it with Ctrl-C.\n\n", jobs.Count(f.env.Slots, "slot"))
-	fmt.Fprintf(&b, "  Pub/Sub  %s (gRPC and REST), project %s, topic %s\n", f.addr, f.env.Project, f.env.Topic)
-	fmt.Fprintf(&b, "  Redis    %s\n", f.redis.Addr())
-	fmt.Fprintf(&b, "  Storage  %s\n", storage)
 	if f.http != "" {
-		fmt.Fprintf(&b, "  Job API  http://%s/api/v1/, for callers on this machine\n", f.http)
+		fmt.Fprintf(&b, "  Dashboard  http://%s/\n", f.http)
+	}
+	fmt.Fprintf(&b, "  Pub/Sub    %s (gRPC and REST), project %s, topic %s\n", f.addr, f.env.Project, f.env.Topic)
+	fmt.Fprintf(&b, "  Redis      %s\n", f.redis.Addr())
+	fmt.Fprintf(&b, "  Storage    %s\n", storage)
+	if f.http != "" {
+		fmt.Fprintf(&b, "  Job API    http://%s/api/v1/, for callers on this machine\n", f.http)
 	}
 	if f.env.HTTPAddr != "" {
-		fmt.Fprintf(&b, "  HTTP     %s (/healthz /readyz /metrics)\n", f.env.HTTPAddr)
+		fmt.Fprintf(&b, "  HTTP       %s (/healthz /readyz /metrics)\n", f.env.HTTPAddr)
 	}
 	variables := []string{"PUBSUB_EMULATOR_HOST=" + f.addr, "GCP_PROJECT_ID=" + f.env.Project, "REDIS_HOST=" + f.redis.Host(), "REDIS_PORT=" + f.redis.Port()}
 	if f.env.DeadTopic != "" {
