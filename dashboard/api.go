@@ -104,13 +104,16 @@ func (c *caller) json(r *http.Request, v any) error {
 }
 
 // do calls the API, at most for [patience].
-func (c *caller) do(r *http.Request) (a *answer, err error) {
+func (c *caller) do(r *http.Request) (*answer, error) { return c.call(r, patience, nil) }
+
+// call calls the API. Deadlines that it sets are those of the visitor's connection, if that is given.
+func (c *caller) call(r *http.Request, patience time.Duration, conn http.ResponseWriter) (a *answer, err error) {
 	if c.limited && r.Method != http.MethodGet {
 		return nil, errOwnToken
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	a = &answer{header: http.Header{}}
+	a = &answer{header: http.Header{}, conn: conn}
 	defer func() {
 		switch p := recover(); p {
 		case nil:
@@ -133,6 +136,7 @@ type answer struct {
 	status  int
 	body    bytes.Buffer
 	tooLong bool
+	conn    http.ResponseWriter // whose deadlines are set; nil for none
 }
 
 // Header implements [http.ResponseWriter].
@@ -157,11 +161,21 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// SetReadDeadline and the others are for [http.ResponseController]: there is no connection.
-func (a *answer) SetReadDeadline(time.Time) error { return nil }
+// SetReadDeadline is for [http.ResponseController].
+func (a *answer) SetReadDeadline(t time.Time) error {
+	if a.conn == nil {
+		return nil
+	}
+	return http.NewResponseController(a.conn).SetReadDeadline(t)
+}
 
-// SetWriteDeadline does nothing.
-func (a *answer) SetWriteDeadline(time.Time) error { return nil }
+// SetWriteDeadline is for [http.ResponseController].
+func (a *answer) SetWriteDeadline(t time.Time) error {
+	if a.conn == nil {
+		return nil
+	}
+	return http.NewResponseController(a.conn).SetWriteDeadline(t)
+}
 
 // Flush does nothing.
 func (a *answer) Flush() {}

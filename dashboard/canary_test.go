@@ -103,7 +103,7 @@ func TestD23NoStoredTextBecomesMarkup(t *testing.T) {
 }
 
 // morePages are the pages beside those of jobs.
-var morePages []string
+var morePages = []string{"/new", "/new?scope=fleet&kind=form", "/new?clone=waits&scope=fleet", "/workers", "/kinds", "/failed", "/system", "/failed/redrive", "/failed/purge", "/bulk?do=cancel&filter=scope%3Dfleet%26q%3D%2522%253E%253Ccanary%253E"}
 
 func TestD23LongTextsAreCut(t *testing.T) {
 	long := strings.Repeat("long ", 1<<20/5)

@@ -49,11 +49,23 @@ func (d *Dashboard) pages() http.Handler {
 		"GET /{$}":               showNow,
 		"GET /jobs":              showJobs,
 		"GET /jobs/{scope}/{id}": showJob,
+		"GET /new":               showNew,
+		"GET /workers":           showWorkers,
+		"GET /kinds":             showKinds,
+		"GET /failed":            showFailed,
+		"GET /system":            showSystem,
 	} {
 		api.Handle(pattern, d.page(show))
 	}
 	api.Handle("GET /find", d.visited(find))
 	api.Handle("GET /jobs/{scope}/{id}/artifacts/{name}", d.visited(inline))
+	api.Handle("POST /act", d.visited(d.act))
+	api.Handle("POST /new", d.visited(d.submit))
+	for _, method := range []string{"GET ", "POST "} {
+		api.Handle(method+"/bulk", d.visited(d.bulk))
+		api.Handle(method+"/failed/redrive", d.visited(only("redrive", d.redrive)))
+		api.Handle(method+"/failed/purge", d.visited(only("purge", d.purge)))
+	}
 	api.Handle("GET /login", d.loginPage)
 	api.Handle("POST /login", d.login)
 	api.Handle("POST /logout", d.logout)

@@ -81,7 +81,6 @@ func (f *filter) chips() (all []chip) {
 // list is what the page of jobs shows.
 type list struct {
 	filter
-	Query    string // of the filter, for a link
 	Tabs     []tab
 	Chips    []chip
 	Kinds    []string
@@ -92,8 +91,8 @@ type list struct {
 	Limit    int
 	Wrong    string // what the API has said about the filter
 	Field    string // of the filter that is wrong
-	Cancel   bool   // all that match can be canceled
-	Retry    bool
+	Cancel   string // a URL to cancel all that match; empty if the visitor may not
+	Retry    string
 }
 
 type tab struct {
@@ -120,7 +119,6 @@ func showJobs(v *visit) (*page, error) {
 	for _, state := range append([]string{""}, stateWords...) {
 		l.Radios = append(l.Radios, radio{state, state == l.State})
 	}
-	l.Query = l.values().Encode()
 	l.Chips = l.chips()
 	for _, s := range v.Scopes {
 		l.Tabs = append(l.Tabs, tab{s.Name, "/jobs?scope=" + url.QueryEscape(s.Name), s.Name == l.Scope})
@@ -135,7 +133,12 @@ func showJobs(v *visit) (*page, error) {
 	if l.Wrong != "" {
 		p.Status = http.StatusBadRequest
 	}
-	l.Cancel, l.Retry = v.runs("cancel") && l.Scope != "system", v.runs("retry") && v.scope(l.Scope).can("retry")
+	if v.runs("cancel") && l.Scope != "system" && l.Scope != "utils" {
+		l.Cancel = bulkURL("cancel", &l.filter)
+	}
+	if v.runs("retry") && v.scope(l.Scope).can("retry") {
+		l.Retry = bulkURL("retry", &l.filter)
+	}
 	return p, nil
 }
 

@@ -131,6 +131,9 @@ func TestD20PagesAreServedWithoutJavaScriptAndFilledFromTemplates(t *testing.T) 
 	g := open(t, nil)
 	for _, path := range allPages {
 		p := g.see(t, path, `<main id="main"`, `<a class="skip" href="#main">`, `<nav aria-label="Pages">`)
+		if strings.HasPrefix(path, "/new") {
+			continue // its key is another one each time
+		}
 		part := g.ask(t, "GET "+path, "", "X-Part", "main")
 		if got, want := squeezed(timeless(part.body)), squeezed(timeless(p.body[strings.Index(p.body, "<main"):strings.Index(p.body, "</main>")+7])); got != want {
 			t.Errorf("%s: the part is not the main part of the page", path)
@@ -142,7 +145,7 @@ func TestD20PagesAreServedWithoutJavaScriptAndFilledFromTemplates(t *testing.T) 
 }
 
 // allPages are the pages that have nothing of their own to be given.
-var allPages = []string{"/", "/jobs", "/jobs/fleet/invoice-2026-11", "/jobs/fleet/done-1"}
+var allPages = []string{"/", "/jobs", "/jobs/fleet/invoice-2026-11", "/jobs/fleet/done-1", "/workers", "/kinds", "/failed", "/system", "/new?scope=fleet&kind=pdf"}
 
 // timeless is a page without the times that go on.
 func timeless(s string) string {
@@ -187,8 +190,8 @@ func TestD20AssetsAreKeptForGoodAndSmall(t *testing.T) {
 	if css.header.Get("Content-Type") != "text/css; charset=utf-8" || !strings.Contains(css.header.Get("Cache-Control"), "immutable") {
 		t.Errorf("style.css: %v", css.header)
 	}
-	if len(css.body) > 14<<10 {
-		t.Errorf("style.css has %d bytes, want 14 KiB at most", len(css.body))
+	if len(css.body) > 12<<10 {
+		t.Errorf("style.css has %d bytes, want 12 KiB at most", len(css.body))
 	}
 	lines := 0
 	for _, name := range []string{"theme.js", "app.js", "chrome.js", "keys.js", "live.js", "log.js", "form.js", "morph.js"} {
