@@ -22,6 +22,13 @@ func complete(cmd *cobra.Command, flag string, values func() []string) {
 	}
 }
 
+// completeWith is complete by a function of cobra.
+func completeWith(cmd *cobra.Command, flag string, values cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
 // words returns values for [complete].
 func words(values ...string) func() []string { return func() []string { return values } }
 
@@ -54,26 +61,40 @@ const completionTime = 2 * time.Second
 
 // completeJobs completes ids of jobs with the newest, and tells what each is.
 func (c *connection) completeJobs(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && !strings.HasSuffix(cmd.Use, "…") {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ids, directive := c.completed(begun, func(ctx context.Context) ([][2]string, error) {
+		items, _, err := c.list(ctx, listing{Query: jobapi.Query{Limit: maxJobList}})
+		now := time.Now()
+		return each(items, func(i jobapi.Item) [2]string {
+			return [2]string{i.ID, kindOf(i.Type) + ", " + i.Status.String() + ", " + age(now, i.CreatedAt)}
+		}), err
+	})
+	return ids, directive | cobra.ShellCompDirectiveKeepOrder
+}
+
+// completed returns those words of a list that begin so, each with what it is. It opens the connection.
+func (c *connection) completed(begun string, list func(context.Context) ([][2]string, error)) ([]string, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 	defer cancel()
 	if c.tokenFile == "-" || os.Getenv("BATCHFLEET_TOKEN_FILE") == "-" { // it would wait for standard input
 		return nil, none
 	}
-	if len(args) > 0 && !strings.HasSuffix(cmd.Use, "…") || c.open(ctx, needRedis, io.Discard) != nil {
+	if c.open(ctx, needRedis, io.Discard) != nil {
 		return nil, none
 	}
 	defer c.close()
-	items, _, err := c.list(ctx, jobapi.Query{Limit: maxJobList})
+	all, err := list(ctx)
 	if err != nil {
 		return nil, none
 	}
-	now := time.Now()
-	var ids []string
-	for _, i := range items {
-		if strings.HasPrefix(i.ID, begun) {
-			ids = append(ids, oneLine(i.ID)+"\t"+oneLine(kindOf(i.Type)+", "+i.Status.String()+", "+age(now, i.CreatedAt)))
+	var found []string
+	for _, one := range all {
+		if strings.HasPrefix(one[0], begun) {
+			found = append(found, oneLine(one[0])+"\t"+oneLine(one[1]))
 		}
 	}
-	return ids, none | cobra.ShellCompDirectiveKeepOrder
+	return found, none
 }

@@ -88,7 +88,8 @@ func TestJ07ListOfAllScopesGoesOnWhereEachWasCut(t *testing.T) {
 	run := jobAnswers(t, map[string]string{
 		"fleet/jobs?limit=3":  `{"items":[` + item("fleet", "f1", "09") + "," + item("fleet", "f2", "04") + "," + item("fleet", "f3", "03") + `],"nextCursor":"f3"}`,
 		"fleet/jobs?limit=1":  `{"items":[` + item("fleet", "f1", "09") + `],"nextCursor":"f1"}`,
-		"zpe/jobs?limit=3":    `{"items":[` + item("zpe", "z1", "08") + "," + item("zpe", "z2", "07") + `],"nextCursor":"z2"}`,
+		"zpe/jobs?limit=3":    `{"items":[` + item("zpe", "z1", "08") + "," + item("zpe", "z2", "07") + "," + item("zpe", "z3", "02") + `],"nextCursor":"z3"}`,
+		"zpe/jobs?limit=2":    `{"items":[` + item("zpe", "z1", "08") + "," + item("zpe", "z2", "07") + `],"nextCursor":"z2"}`,
 		"utils/jobs?limit=3":  `{"items":[` + item("utils", "u1", "01") + `]}`,
 		"system/jobs?limit=3": `{"items":[]}`,
 	})

@@ -55,7 +55,8 @@ func kindsCommand() *cobra.Command {
 		}
 		return err
 	})
-	cmd.AddCommand(kindsCheckCommand(), kindsShowCommand())
+	cmd.AddCommand(kindsCheckCommand(), kindsShowCommand(), kindStatusCommand(&connection{}))
+	cmd.AddCommand(kindPauseCommands()...)
 	return cmd
 }
 

@@ -25,6 +25,7 @@ const maxJobList = 200
 
 func listCommand(c *connection) *cobra.Command {
 	var state, kind, cursor string
+	var match matchFlags
 	var limit int
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -32,10 +33,11 @@ func listCommand(c *connection) *cobra.Command {
 		Long: "List jobs, newest first: of the Pub/Sub workers, of the gateway's agents, and, with --api, the operations that this\n" +
 			"server has run.",
 		Example: `  batchfleet list
-  batchfleet list --state failed --kind pdf
+  batchfleet list --state failed --kind pdf --since 24h
+  batchfleet list --text 'no space left'
   batchfleet list --api https://jobs.example.com --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q := jobapi.Query{Limit: limit, Cursor: cursor}
+			q := listing{Query: jobapi.Query{Limit: limit, Cursor: cursor}}
 			if limit < 1 || limit > maxJobList {
 				return program.Exit(program.Usage, fmt.Errorf("--limit is %d: must be from 1 to %d", limit, maxJobList))
 			}
@@ -57,6 +59,9 @@ func listCommand(c *connection) *cobra.Command {
 					jobType = c.scope + "." + kind
 				}
 				q.Type = jobType
+			}
+			if err := match.into(&q); err != nil {
+				return program.Exit(program.Usage, err)
 			}
 			if cursor != "" && c.scope == "" {
 				return program.Exit(program.Usage, errors.New("--cursor is a place in the list of one scope: give --scope, too"))
@@ -87,6 +92,7 @@ func listCommand(c *connection) *cobra.Command {
 	flags.StringVar(&kind, "kind", "", "only jobs of this kind, such as pdf, zpe or utils.redrive; a document that was submitted without one has none until a worker takes it")
 	flags.StringVar(&kind, "type", "", "the same as --kind")
 	hide(cmd, "status", "type")
+	match.register(cmd, c)
 	flags.IntVar(&limit, "limit", 50, "how many jobs, at most 200")
 	flags.StringVar(&cursor, "cursor", "", "where an earlier list of that scope ended")
 	jsonFlag(cmd, &asJSON)
@@ -136,9 +142,9 @@ func (m moreJobs) hint(cmd *cobra.Command) string {
 }
 
 // list returns jobs of the scope that was given, or the newest of all that there are.
-func (c *connection) list(ctx context.Context, q jobapi.Query) (items []jobapi.Item, more []moreJobs, err error) {
+func (c *connection) list(ctx context.Context, q listing) (items []jobapi.Item, more []moreJobs, err error) {
 	if c.scope != "" {
-		page, err := c.List(ctx, c.scope, q)
+		page, err := c.page(ctx, c.scope, q)
 		if page.Next != "" {
 			more = append(more, moreJobs{c.scope, page.Next})
 		}
@@ -147,7 +153,7 @@ func (c *connection) list(ctx context.Context, q jobapi.Query) (items []jobapi.I
 	var missing error
 	pages := map[string]jobapi.Page{}
 	for _, scope := range apiclient.Scopes() {
-		page, err := c.List(ctx, scope, q)
+		page, err := c.page(ctx, scope, q)
 		if refused, ok := errors.AsType[*jobapi.Refusal](err); ok && refused.Status == http.StatusNotFound {
 			missing = err // a server need not have all scopes
 			continue
@@ -181,7 +187,7 @@ func (c *connection) list(ctx context.Context, q jobapi.Query) (items []jobapi.I
 // and whether it does. Where the page was cut the server is asked once more, for a page that ends
 // there: only the server makes cursors. A job that has come meanwhile makes a job appear twice, and
 // none is left out.
-func (c *connection) rest(ctx context.Context, scope string, q jobapi.Query, page jobapi.Page, shown []jobapi.Item) (m moreJobs, ok bool, err error) {
+func (c *connection) rest(ctx context.Context, scope string, q listing, page jobapi.Page, shown []jobapi.Item) (m moreJobs, ok bool, err error) {
 	isCut := func(i jobapi.Item) bool {
 		return !slices.ContainsFunc(shown, func(s jobapi.Item) bool { return s.Scope == i.Scope && s.ID == i.ID })
 	}
@@ -192,7 +198,7 @@ func (c *connection) rest(ctx context.Context, scope string, q jobapi.Query, pag
 		return moreJobs{scope: scope}, true, nil
 	default:
 		q.Limit = cut
-		page, err = c.List(ctx, scope, q)
+		page, err = c.page(ctx, scope, q)
 		return moreJobs{scope, page.Next}, page.Next != "", err
 	}
 }

@@ -31,6 +31,9 @@ func operationNames() []string {
 	return slices.Concat(jobOperations["system"], jobOperations["utils"])
 }
 
+// hasFlags reports whether an operation is a command of its own, with flags for what others get by --data.
+func hasFlags(operation string) bool { return operation == "cancel" || operation == "retry" }
+
 func runCommand(c *connection) *cobra.Command {
 	var data string
 	var dryRun, watch, asJSON bool
@@ -40,7 +43,7 @@ func runCommand(c *connection) *cobra.Command {
 		Short: "Run an operation on the fleet: start, drain, fsck, submit-batch, redrive, purge, cancel or retry",
 		Long: "Run an operation as a job: start (makes what a fleet needs, and lets workers lease), drain (no more leases) or fsck\n" +
 			"of the fleet as a whole; submit-batch, redrive, purge, cancel or retry of many jobs. docs/operations.md says what each\n" +
-			"does and which fields its --data has.\n\n" +
+			"does and which fields its --data has. cancel and retry have flags instead.\n\n" +
 			"With --api the server runs it, and its id is printed. Without, this command runs it, and prints every change until it\n" +
 			"has ended, as --watch does. submit-batch has succeeded when all its jobs have ended, however they did: its result says\n" +
 			"how many failed.",
@@ -59,7 +62,7 @@ func runCommand(c *connection) *cobra.Command {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return operationNames(), cobra.ShellCompDirectiveNoFileComp
+			return slices.DeleteFunc(operationNames(), hasFlags), cobra.ShellCompDirectiveNoFileComp // cobra adds the others
 		},
 	}
 	flags := cmd.Flags()
@@ -91,36 +94,47 @@ func runCommand(c *connection) *cobra.Command {
 			n = needResults
 		}
 		return c.connected(n, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
-			out := cmd.OutOrStdout()
 			if c.local != nil && !c.local.fleet { // the operation would leave out all that it is for, and succeed
 				if operation == "start" || operation == "drain" {
 					return program.Exit(program.Usage, fmt.Errorf("GCP_PROJECT_ID is not set, so there is no fleet to %s: set it (local-dev with the emulator), or name a server with --api", operation))
 				}
 				fmt.Fprintln(cmd.ErrOrStderr(), "batchfleet: GCP_PROJECT_ID is not set: Pub/Sub and its jobs are left out")
 			}
-			if dryRun {
-				plan, err := c.Plan(ctx, scope, operation, body)
-				if err != nil {
-					return err
-				}
-				return printRows(out, asJSON, plan, []any{"STEP", "ACTION", "REASON"}, func(p jobapi.Planned) []any { return []any{p.Step, p.Action, p.Reason} })
-			}
-			made, err := c.Create(ctx, scope, operation, body)
-			if err != nil {
-				return err
-			}
-			if watch || c.local != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), oneLine(made.ID))
-				return c.watchOperation(ctx, out, scope, made.ID, asJSON)
-			}
-			if asJSON {
-				return printJSON(out, made)
-			}
-			_, err = fmt.Fprintln(out, oneLine(made.ID))
-			return err
+			return c.operate(ctx, cmd, scope, operation, body, operateFlags{dryRun, watch, asJSON})
 		})(cmd, args)
 	}
+	for _, operation := range slices.DeleteFunc(operationNames(), func(name string) bool { return !hasFlags(name) }) {
+		cmd.AddCommand(bulkCommand(&connection{old: c.old}, operation))
+	}
 	return cmd
+}
+
+// operateFlags say how an operation is run.
+type operateFlags struct{ dryRun, watch, asJSON bool }
+
+// operate runs an operation, or prints what it would do.
+func (c *connection) operate(ctx context.Context, cmd *cobra.Command, scope, operation string, body json.RawMessage, f operateFlags) error {
+	out := cmd.OutOrStdout()
+	if f.dryRun {
+		plan, err := c.Plan(ctx, scope, operation, body)
+		if err != nil {
+			return err
+		}
+		return printRows(out, f.asJSON, plan, []any{"STEP", "ACTION", "REASON"}, func(p jobapi.Planned) []any { return []any{p.Step, p.Action, p.Reason} })
+	}
+	made, err := c.Create(ctx, scope, operation, body)
+	if err != nil {
+		return err
+	}
+	if f.watch || c.local != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), oneLine(made.ID))
+		return c.watchOperation(ctx, out, scope, made.ID, f.asJSON)
+	}
+	if f.asJSON {
+		return printJSON(out, made)
+	}
+	_, err = fmt.Fprintln(out, oneLine(made.ID))
+	return err
 }
 
 // watchOperation watches an operation, and prints its result: one that this process runs is

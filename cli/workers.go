@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,21 +15,25 @@ import (
 
 	"github.com/batchfleet/batchfleet/cli/program"
 	"github.com/batchfleet/batchfleet/gateway/wire"
+	"github.com/batchfleet/batchfleet/grid/leader"
 	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/relay"
 )
 
 func workersCommand(c *connection) *cobra.Command {
 	cmd := workersListCommand(c)
-	cmd.Use, cmd.Short = "workers", "List the workers; let a gateway's register, and revoke them"
+	cmd.Use, cmd.Short = "workers", "List the workers; drain one, let a gateway's register, and revoke them"
 	cmd.Long = "List the workers: those of Pub/Sub as they report themselves (working, idle, draining, not ready and why, or\n" +
 		"silent), and those that have registered with a gateway (working, registered, or revoked). Of the latter only working\n" +
 		"shows that one lives; with --api they need the gateway's admin token. A worker of Pub/Sub that is not ready takes no\n" +
 		"jobs. One that was killed is silent after 15 s and shown for an hour; other workers take over its jobs."
 	cmd.Example = `  batchfleet workers
+  batchfleet workers drain worker-7
   batchfleet workers enroll --out enroll.token
   batchfleet workers revoke w-A5OZPR5riAUdH75QzXKPuw`
 	cmd.Args = cobra.NoArgs
 	cmd.AddCommand(workersListCommand(&connection{}), workersEnrollCommand(&connection{}), workersRevokeCommand(&connection{}))
+	cmd.AddCommand(workersActionCommand(&connection{}, "drain"), workersActionCommand(&connection{}, "resume"))
 	return cmd
 }
 
@@ -64,13 +69,14 @@ func workersListCommand(c *connection) *cobra.Command {
 		}),
 	}
 	c.flags(cmd)
+	c.workerScopeFlag(cmd)
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
 // workerRow is how a worker is printed as JSON. Of a gateway's less is known.
 type workerRow struct {
-	Scope string `json:"scope"` // fleet or zpe
+	Scope string `json:"scope"` // fleet, zpe, gateway or grid
 	jobapi.Worker
 }
 
@@ -82,46 +88,79 @@ func (w workerRow) unready() bool { return w.State == "unready" }
 
 // label is what people call a worker: a gateway's by its id, which is what is revoked.
 func (w workerRow) label() string {
-	if w.Scope == "zpe" && w.Name != "" {
+	if w.Scope != "zpe" && w.Scope != gatewayScope {
+		return cmp.Or(w.Name, w.ID)
+	}
+	if w.Name != "" {
 		return w.ID + " (" + w.Name + ")"
 	}
-	if w.Scope == "zpe" {
-		return w.ID
-	}
-	return w.Name
+	return w.ID
 }
 
-// workers returns all workers, those of the fleet first. A server that does not let this
-// caller look at the gateway's is no error if it shows the others.
-func (c *connection) workers(ctx context.Context, stderr io.Writer) ([]workerRow, error) {
-	fleet, err := c.Workers(ctx)
-	if err != nil {
-		return nil, err
+// workers returns the workers of the scope that was given, or of all that there are, those of the fleet first. A server that
+// does not let this caller look at the gateway's is no error if it shows the others.
+func (c *connection) workers(ctx context.Context, stderr io.Writer) (rows []workerRow, err error) {
+	scopes := []string{"fleet", "zpe", gatewayScope, relay.Scope, leader.Scope}
+	if c.scope != "" {
+		scopes = []string{c.scope}
 	}
-	rows := each(fleet, func(w jobapi.Worker) workerRow {
-		slices.Sort(w.Kinds)
-		return workerRow{"fleet", w}
-	})
-	if c.local != nil && !c.local.gateway {
-		return rows, nil
+	var missing error
+	known := 0
+	for _, scope := range scopes {
+		if c.local != nil && !c.local.gateway && scope != "fleet" {
+			continue
+		}
+		all, err := c.WorkersOf(ctx, scope)
+		switch {
+		case noRoute(err) && scope == "zpe":
+			old, ok, err := c.registered(ctx, stderr)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				known++
+				rows = append(rows, old...)
+			}
+			continue
+		case noRoute(err):
+			missing = cmp.Or(missing, err)
+			continue
+		case err != nil:
+			return nil, err
+		}
+		known++
+		for _, w := range all {
+			if !slices.ContainsFunc(rows, func(r workerRow) bool { return r.ID == w.ID }) { // an agent may be of two scopes
+				slices.Sort(w.Kinds)
+				rows = append(rows, workerRow{scope, w})
+			}
+		}
 	}
+	if known == 0 {
+		return nil, missing
+	}
+	return rows, nil
+}
+
+// registered returns those who have registered with a gateway, by a route of its own; ok is false when there is no gateway.
+func (c *connection) registered(ctx context.Context, stderr io.Writer) (rows []workerRow, ok bool, err error) {
 	list, count, err := c.gateway().Workers(ctx)
-	if refused, ok := errors.AsType[*jobapi.Refusal](err); ok {
+	if refused, isRefusal := errors.AsType[*jobapi.Refusal](err); isRefusal {
 		switch {
 		case refused.Status == http.StatusNotFound: // there is no gateway at all
-			return rows, nil
+			return nil, false, nil
 		case refused.Status == http.StatusUnauthorized, refused.Status == http.StatusForbidden, refused.Code == string(wire.AdminDisabled):
 			fmt.Fprintln(stderr, "batchfleet: the gateway's own workers are not shown: that needs its admin token")
-			return rows, nil
+			return nil, true, nil
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if count > len(list) {
 		fmt.Fprintf(stderr, "batchfleet: the newest %d of the gateway's %d workers are shown\n", len(list), count)
 	}
-	return append(rows, each(list, gatewayWorker)...), nil
+	return each(list, gatewayWorker), true, nil
 }
 
 // gatewayWorker is a worker of the gateway. One without a lease is registered, not idle: whether
