@@ -79,7 +79,7 @@ func (f *relayFlags) serve(ctx context.Context, out io.Writer) (err error) {
 	if n := command.Sweep(); n > 0 {
 		log.WarnContext(ctx, "killed processes left over from an earlier relay or worker", "processes", n)
 	}
-	r.HasGPUs = gpus.GPUs != ""
+	r.HasGPUs, r.GPUs, r.Slots = gpus.GPUs != "", gpus.GPUs, f.slots
 	if err := r.Open(ctx); errors.Is(err, jobs.ErrUnavailable) { // a full disk, say
 		return program.Exit(program.Unavailable, fmt.Errorf("--dir: %w", err))
 	} else if err != nil {

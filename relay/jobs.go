@@ -19,9 +19,15 @@ import (
 type Jobs struct{ Relay *Relay }
 
 var (
-	_ jobapi.Keeper   = Jobs{}
-	_ jobapi.Retrier  = Jobs{}
-	_ jobapi.Notifier = Jobs{}
+	_ jobapi.Keeper    = Jobs{}
+	_ jobapi.Retrier   = Jobs{}
+	_ jobapi.Notifier  = Jobs{}
+	_ jobapi.Feed      = Jobs{}
+	_ jobapi.Counter   = Jobs{}
+	_ jobapi.Explainer = Jobs{}
+	_ jobapi.Pauser    = Jobs{}
+	_ jobapi.Catalog   = Jobs{}
+	_ jobapi.Reporter  = Jobs{}
 )
 
 const (
@@ -35,7 +41,7 @@ func (j Jobs) List(_ context.Context, q jobapi.Query) (page jobapi.Page, err err
 	if q.Cursor != "" && !isID(q.Cursor) {
 		return page, &jobapi.FieldError{Field: "cursor", Problem: "no page had it"}
 	}
-	tasks, next := j.Relay.tasks.page(q.Cursor, q.Limit, func(t *Task) bool {
+	tasks, next := j.Relay.tasks.page(q.Cursor, q.Until, q.Limit, func(t *Task) bool {
 		return (q.Status == 0 || t.State.job() == q.Status) && (q.Type == "" || typePrefix+string(t.Kind) == q.Type)
 	})
 	for _, t := range tasks {
@@ -196,6 +202,11 @@ func (j Jobs) jobOf(t *Task) (jobapi.Job, error) {
 	}
 	if t.CancelRequested {
 		last.Message = strings.TrimPrefix(last.Message+"; to be canceled", "; ")
+	}
+	for _, a := range t.Tried {
+		job.Attempts = append(job.Attempts, jobapi.Attempt{
+			Number: a.Number, Started: jobapi.At(a.StartedAt), Finished: jobapi.At(a.EndedAt), Outcome: a.Outcome, Message: jobapi.ShownText(a.Message, 1<<10),
+		})
 	}
 	job.Steps = []jobapi.Step{run, upload}
 	job.Progress = jobapi.ProgressOf(job.Steps)

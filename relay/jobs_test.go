@@ -19,41 +19,43 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-func TestJobsKeepTheContractOfTheJobAPI(t *testing.T) {
-	jobapitest.Jobs(t, func(t *testing.T) jobapitest.Rig {
-		r := newRig(t)
-		hands := map[string]*hand{}
-		return jobapitest.Rig{
-			Jobs: Jobs{r.Relay}, Type: "relay.motion",
-			Submit: func(text string) string {
-				prompt, err := json.Marshal("(" + text + ")") // text alone would be left out of all that is shown
-				if err != nil {
-					t.Fatal(err)
-				}
-				return string(r.create(`{"job_id":"job_123","kind":"motion","input":{"prompt":` + string(prompt) + `}}`))
-			},
-			Start: func(id string) {
-				h := r.start()
-				if string(h.id()) != id {
-					t.Fatalf("%s has started instead of %s", h.id(), id)
-				}
-				hands[id] = h
-			},
-			Report: func(id, text string) { hands[id].report(jobs.Progress{Message: text}, strings.Split(text, "\n")...) },
-			End: func(id string, status jobs.State, text string) {
-				h := hands[id]
-				if status == jobs.Succeeded {
-					h.make("a.txt", text)
-					h.succeed()
-					return
-				}
-				if status == jobs.Failed {
-					h.report(jobs.Progress{}, text)
-				}
-				h.end(jobs.Outcome{State: status, Code: "PROGRAM_FAILED", Reason: text})
-			},
-		}
-	})
+func TestJobsKeepTheContractOfTheJobAPI(t *testing.T) { jobapitest.Jobs(t, openJobs) }
+
+// openJobs returns the jobs of a new relay, and a hand that runs them.
+func openJobs(t *testing.T) jobapitest.Rig {
+	t.Helper()
+	r := newRig(t)
+	hands := map[string]*hand{}
+	return jobapitest.Rig{
+		Jobs: Jobs{r.Relay}, Type: "relay.motion",
+		Submit: func(text string) string {
+			prompt, err := json.Marshal("(" + text + ")") // text alone would be left out of all that is shown
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(r.create(`{"job_id":"job_123","kind":"motion","input":{"prompt":` + string(prompt) + `}}`))
+		},
+		Start: func(id string) {
+			h := r.start()
+			if string(h.id()) != id {
+				t.Fatalf("%s has started instead of %s", h.id(), id)
+			}
+			hands[id] = h
+		},
+		Report: func(id, text string) { hands[id].report(jobs.Progress{Message: text}, strings.Split(text, "\n")...) },
+		End: func(id string, status jobs.State, text string) {
+			h := hands[id]
+			if status == jobs.Succeeded {
+				h.make("a.txt", text)
+				h.succeed()
+				return
+			}
+			if status == jobs.Failed {
+				h.report(jobs.Progress{}, text)
+			}
+			h.end(jobs.Outcome{State: status, Code: "PROGRAM_FAILED", Reason: text})
+		},
+	}
 }
 
 func TestJobsShowATaskThroughItsLife(t *testing.T) {

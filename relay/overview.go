@@ -35,7 +35,8 @@ type kindOverview struct {
 	Running     int       `json:"running"`
 	Uploading   int       `json:"uploading"`
 	PausedUntil time.Time `json:"paused_until,omitzero"`
-	Missing     bool      `json:"missing,omitempty"` // it is no longer in the kinds file
+	PausedSince time.Time `json:"paused_since,omitzero"` // by a person
+	Missing     bool      `json:"missing,omitempty"`     // it is no longer in the kinds file
 }
 
 // overview returns what the relay has and does now.
@@ -48,7 +49,7 @@ func (r *Relay) overview() overview {
 		o.Tasks[s.String()] = r.tasks.count(s)
 	}
 	by := map[jobs.Kind]map[State]int{}
-	r.tasks.newest("", func(t *Task) bool {
+	r.tasks.newest("", time.Time{}, func(t *Task) bool {
 		o.Callbacks.Pending += len(t.Events)
 		o.Callbacks.Dead += t.Callback.Dead
 		if by[t.Kind] == nil {
@@ -63,6 +64,7 @@ func (r *Relay) overview() overview {
 		if until := r.pauses.until(k.Name); until.After(time.Now()) {
 			one.PausedUntil = until.UTC()
 		}
+		one.PausedSince, _ = r.paused.since(k.Name)
 		o.Kinds = append(o.Kinds, one)
 		delete(by, k.Name)
 	}
@@ -82,6 +84,8 @@ func (r *Relay) whyQueued(kind jobs.Kind) string {
 		return "its kind is no longer in the kinds file"
 	case !r.runs(k):
 		return "its kind needs a GPU, and this relay has none"
+	case r.paused.has(kind):
+		return "its kind is paused: resume it"
 	case until.After(time.Now()):
 		return "tasks of its kind have failed one after the other: it waits until " + until.UTC().Format(time.RFC3339)
 	}

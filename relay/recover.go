@@ -28,6 +28,7 @@ func (ts *Tasks) recover(ctx context.Context, e *entry) error {
 			t.Error = &Error{Code: codeInterrupted, Message: "the relay has died twice while this task was running"}
 			return t.become(Failed, now)
 		}
+		t.tried("crashed", "the relay has died", now)
 		t.Message = "the relay has died; the task runs once more"
 		return t.become(Queued, now)
 	})

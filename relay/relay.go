@@ -21,7 +21,9 @@ import (
 type Relay struct {
 	Dir     string // made if it is missing; one process each
 	Kinds   func() *kinds.Set
-	HasGPUs bool // tasks of kinds that need a GPU can run
+	HasGPUs bool   // tasks of kinds that need a GPU can run
+	GPUs    string // their indexes, for people
+	Slots   int    // that kinds without slots of their own share, for people; 0 if that is not known
 	Access  Access
 	Assets  Assets
 	Log     *slog.Logger // after Open it leaves out the prompts of tasks that run: the worker is to log by it
@@ -48,6 +50,7 @@ type Relay struct {
 	uploads   *uploads
 	callbacks *callbacks
 	pauses    *pauses
+	paused    *pausedKinds
 	clients   []*egress.Client
 	making    atomic.Int64 // tasks that are being made
 	copying   atomic.Int64 // bytes of assets that are being copied
@@ -65,8 +68,11 @@ func (r *Relay) Open(ctx context.Context) (err error) {
 	}
 	r.logs.dir = r.tasks.dir
 	r.pauses = newPauses(r.Log)
+	r.paused = openPaused(r.tasks.dir.path, r.Log)
 	r.queue = newQueue(r.tasks, r.logs)
-	r.queue.paused = func(kind jobs.Kind) bool { return !r.runs(r.Kinds().Get(kind)) || r.pauses.paused(kind) }
+	r.queue.paused = func(kind jobs.Kind) bool {
+		return !r.runs(r.Kinds().Get(kind)) || r.pauses.paused(kind) || r.paused.has(kind)
+	}
 	r.pauses.over = r.queue.Wake
 	var orchestrator called
 	if r.Orchestrator != nil {

@@ -163,7 +163,7 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 		return invalid("cursor", "want next_cursor of an earlier answer")
 	}
 	kind, job := q.Get("kind"), q.Get("job_id")
-	tasks, next := s.relay.tasks.page(cursor, limit, func(t *Task) bool {
+	tasks, next := s.relay.tasks.page(cursor, time.Time{}, limit, func(t *Task) bool {
 		return (want == 0 || t.State == want) && (kind == "" || string(t.Kind) == kind) && (job == "" || t.JobID == job)
 	})
 	views := make([]view, len(tasks))
@@ -176,9 +176,9 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 	}{views, next})
 }
 
-// page returns at most limit tasks that are wanted, the newest first, and the cursor of the next page, empty for the last.
-func (ts *Tasks) page(cursor string, limit int, want func(*Task) bool) (tasks []*Task, next string) {
-	ts.newest(jobs.ID(cursor), func(t *Task) bool {
+// page returns at most limit tasks that are wanted, the newest first, and the cursor of the next page, empty for the last. Until is as for newest.
+func (ts *Tasks) page(cursor string, until time.Time, limit int, want func(*Task) bool) (tasks []*Task, next string) {
+	ts.newest(jobs.ID(cursor), until, func(t *Task) bool {
 		switch {
 		case !want(t):
 		case len(tasks) == limit:

@@ -99,6 +99,9 @@ func (s *Status) Claim(_ context.Context, job jobs.Job, hold time.Duration, agai
 
 // start makes a task run. One whose claim has lapsed is running already.
 func start(t *Task, lapsed bool, now time.Time) error {
+	if lapsed {
+		t.tried("crashed", "the worker has not reported in time", now)
+	}
 	t.Attempt++
 	t.Message = ""
 	if lapsed {
@@ -290,6 +293,7 @@ func (s *Status) Retry(_ context.Context, c jobs.Claim, o jobs.Outcome) (jobs.St
 			return t.become(Canceled, time.Now().UTC())
 		}
 		t.Failures++
+		t.tried("failed", s.log.clean(t.ID, o.Reason), time.Now().UTC())
 		t.Message = s.log.clean(t.ID, o.RetryMessage(c.Attempt, maxReason))
 		return t.become(Queued, time.Now().UTC())
 	})
@@ -314,6 +318,7 @@ func (s *Status) Release(_ context.Context, c jobs.Claim, message string) error 
 			if t.State != Running {
 				return nil
 			}
+			t.tried("handed back", message, time.Now().UTC())
 			return t.become(Queued, time.Now().UTC())
 		}); err != nil {
 			return err

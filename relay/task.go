@@ -33,11 +33,12 @@ type Task struct {
 	Assets      []string  `json:"assets,omitempty"` // names of files in input/
 	Prompt      Prompt    `json:"prompt,omitzero"`
 
-	Attempt         int    `json:"attempt"`            // how often it was started
-	Crashes         int    `json:"crashes,omitempty"`  // starts during which the relay died
-	Failures        int    `json:"failures,omitempty"` // starts that failed and were to be made again
-	Message         string `json:"message,omitempty"`  // for people: the newest of the program, or why the task waits
-	CancelRequested bool   `json:"cancel_requested,omitempty"`
+	Attempt         int     `json:"attempt"`            // how often it was started
+	Crashes         int     `json:"crashes,omitempty"`  // starts during which the relay died
+	Failures        int     `json:"failures,omitempty"` // starts that failed and were to be made again
+	Tried           []Tried `json:"tried,omitempty"`    // the newest of the starts that were followed by another one
+	Message         string  `json:"message,omitempty"`  // for people: the newest of the program, or why the task waits
+	CancelRequested bool    `json:"cancel_requested,omitempty"`
 
 	Callback Callback `json:"callback,omitzero"`
 	Sequence int      `json:"sequence"` // of its last event, also of one that was not asked for
@@ -63,6 +64,24 @@ type Artifact struct {
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+}
+
+// Tried is a start of a task that has not ended it.
+type Tried struct {
+	Number    int       `json:"attempt"`
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at"`
+	Outcome   string    `json:"outcome"` // failed, crashed or handed back
+	Message   string    `json:"message"`
+}
+
+// maxTried is how many starts of a task are kept.
+const maxTried = 10
+
+// tried notes that the present start of the task is followed by another one.
+func (t *Task) tried(outcome, message string, now time.Time) {
+	all := append(slices.Clip(t.Tried), Tried{t.Attempt, t.StartedAt, now, outcome, jobs.Clip(message, maxReason, "…")})
+	t.Tried = all[max(0, len(all)-maxTried):]
 }
 
 // Prompt is all that is known of a prompt outside of input/request.json.

@@ -7,11 +7,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
-	"strings"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
@@ -24,12 +25,15 @@ type Tasks struct {
 
 	mu      sync.RWMutex
 	byID    map[jobs.ID]*entry
-	order   []*entry          // by id, and so by age
-	byKey   map[string]*entry // by Task.KeyHash
-	making  map[string]bool   // keys of tasks that are being made
-	changed chan struct{}     // closed at the next change
+	order   []*entry               // by id, and so by age
+	byKey   map[string]*entry      // by Task.KeyHash
+	making  map[string]bool        // keys of tasks that are being made
+	waiting map[jobs.Kind][]*entry // those that are queued, by id
 
-	counts [Canceled + 1]atomic.Int64 // by state
+	counts  [Canceled + 1]atomic.Int64 // by state
+	unsent  atomic.Int64               // tasks whose upload has failed: they wait for somebody to decide
+	tally   jobapi.Tally
+	changes jobapi.Changes
 }
 
 // entry is a task in memory.
@@ -54,14 +58,14 @@ func openTasks(ctx context.Context, path string, log *slog.Logger, m *Metrics) (
 	if err != nil {
 		return nil, err
 	}
-	ts := &Tasks{log: log, dir: dir, byID: map[jobs.ID]*entry{}, byKey: map[string]*entry{}, making: map[string]bool{}, changed: make(chan struct{})}
+	ts := &Tasks{log: log, dir: dir, byID: map[jobs.ID]*entry{}, byKey: map[string]*entry{}, making: map[string]bool{}, waiting: map[jobs.Kind][]*entry{}}
 	tasks, bad, err := dir.load(ctx)
 	if err != nil {
 		return nil, errors.Join(err, dir.close())
 	}
 	m.quarantined.Add(float64(bad))
 	for _, t := range tasks {
-		ts.put(t)
+		ts.add(t, time.Time{})
 	}
 	for _, e := range ts.order {
 		if err := ts.recover(ctx, e); err != nil {
@@ -75,34 +79,25 @@ func openTasks(ctx context.Context, path string, log *slog.Logger, m *Metrics) (
 func (ts *Tasks) close() error { return ts.dir.close() }
 
 // put adds a task that is on disk.
-func (ts *Tasks) put(t *Task) *entry {
+func (ts *Tasks) put(t *Task) *entry { return ts.add(t, t.CreatedAt) }
+
+// add is put for a task that was made at a time; zero if an earlier relay has made it.
+func (ts *Tasks) add(t *Task, made time.Time) *entry {
 	e := &entry{id: t.ID, saved: time.Now()}
 	e.task.Store(t)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	ts.byID[t.ID] = e
-	i, _ := slices.BinarySearchFunc(ts.order, t.ID, func(e *entry, id jobs.ID) int { return strings.Compare(string(e.id), string(id)) })
-	ts.order = slices.Insert(ts.order, i, e)
+	ts.order = insert(ts.order, e)
 	if t.KeyHash != "" {
 		ts.byKey[t.KeyHash] = e
 	}
-	ts.counts[t.State].Add(1)
-	ts.broadcast()
+	ts.moved(e, nil, t, made)
 	return e
 }
 
-// broadcast wakes who waits for a change. ts.mu is held.
-func (ts *Tasks) broadcast() {
-	close(ts.changed)
-	ts.changed = make(chan struct{})
-}
-
 // Changed returns a channel that is closed at the next change of any task.
-func (ts *Tasks) Changed() <-chan struct{} {
-	ts.mu.RLock()
-	defer ts.mu.RUnlock()
-	return ts.changed
-}
+func (ts *Tasks) Changed() <-chan struct{} { return ts.changes.Changed() }
 
 // find returns a task, nil if there is none.
 func (ts *Tasks) find(id jobs.ID) *entry {
@@ -133,14 +128,17 @@ func (ts *Tasks) Get(id jobs.ID) (*Task, error) {
 // count returns how many tasks are in a state.
 func (ts *Tasks) count(s State) int { return int(ts.counts[s].Load()) }
 
-// newest calls visit with the tasks before the one with that id, the newest first, until it returns false. An empty id
-// is after all.
-func (ts *Tasks) newest(before jobs.ID, visit func(*Task) bool) {
+// newest calls visit with the tasks before the one with that id that were created before until, the newest first, until it returns false. An
+// empty id is after all, and so is a zero time.
+func (ts *Tasks) newest(before jobs.ID, until time.Time, visit func(*Task) bool) {
 	ts.mu.RLock()
 	defer ts.mu.RUnlock()
 	i := len(ts.order)
 	if before != "" {
-		i, _ = slices.BinarySearchFunc(ts.order, before, func(e *entry, id jobs.ID) int { return strings.Compare(string(e.id), string(id)) })
+		i, _ = find(ts.order, before)
+	}
+	if !until.IsZero() {
+		i = min(i, sort.Search(len(ts.order), func(i int) bool { return !ts.order[i].task.Load().CreatedAt.Before(until) }))
 	}
 	for i--; i >= 0; i-- {
 		if !visit(ts.order[i].task.Load()) {
@@ -193,16 +191,16 @@ func (ts *Tasks) change(e *entry, change func(*Task) error) (*Task, error) {
 // publish shows a changed task. e.mu is held.
 func (ts *Tasks) publish(e *entry, t *Task) {
 	before := e.task.Swap(t)
-	if before.State != t.State {
-		ts.counts[before.State].Add(-1)
-		ts.counts[t.State].Add(1)
-	}
 	if ts.events != nil {
 		ts.events(e, t)
 	}
+	if before.State == t.State && before.Attempt == t.Attempt {
+		ts.changes.Wake()
+		return
+	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	ts.broadcast()
+	ts.moved(e, before, t, time.Now())
 }
 
 // resume goes on with what was on its way when the last relay ended: uploads, by start, and events.
@@ -238,10 +236,7 @@ func (ts *Tasks) drop(e *entry) error {
 	if ts.byKey[t.KeyHash] == e {
 		delete(ts.byKey, t.KeyHash)
 	}
-	if i := slices.Index(ts.order, e); i >= 0 {
-		ts.order = slices.Delete(ts.order, i, i+1)
-	}
-	ts.counts[t.State].Add(-1)
-	ts.broadcast()
+	ts.order = remove(ts.order, e)
+	ts.moved(e, t, nil, time.Time{})
 	return nil
 }
