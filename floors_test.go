@@ -28,7 +28,7 @@ var floors = [][]string{
 		"pubsub", "gateway/wire", "gateway", "gateway/queue", "gateway/control", "gateway/provider", "gateway/operator", "pubsub/provider", "relay", "grid/subject", "grid/wire", "grid/link", "grid/access", "grid/door", "grid/blob", "grid/archive", "grid/exec", "grid/member", "grid/schedule", "grid/leader", "grid/client", "grid/router",
 		"dashboard/markup", "dashboard", "dashboard/dashboardtest",
 	}, // doors, and the pages over them
-	5: {"operations/deadletter", "operations/repair", "operations/delayed", "operations"},
+	5: {"operations/deadletter", "operations/repair", "operations/delayed", "operations/schedules", "operations"},
 	6: {"cli/program", "cli/own", "cli/openapi", "cli/pdfchild", "cli/pdfquick", "cli/settings", "cli/agent", "cli", "sim"},
 	7: {".", "cmd/batchfleet", "cmd/zpe-worker"},
 	8: {"internal/noopkind", "examples/grid/calcA"}, // a program for bench

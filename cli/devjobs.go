@@ -55,7 +55,7 @@ func (f *fleet) serveJobs(ctx context.Context, addr string, metrics prometheus.R
 	rdb := f.env.openRedis(64)
 	api := openJobServer(ctx, jobServerConfig{
 		env: limits, fleet: FleetEnv{StorageEnv: f.env.StorageEnv, PubSubEnv: f.env.PubSubEnv, LeaseTTL: f.env.LeaseTTL},
-		deps: operations.Deps{Status: status.New(rdb)}, kinds: f.kinds, guard: jobapi.Loopback, metrics: metrics, log: log,
+		deps: operations.Deps{Status: status.New(rdb)}, kinds: f.kinds, redis: rdb, guard: jobapi.Loopback, metrics: metrics, log: log,
 	})
 	f.running.Go(func() error {
 		api.Run(ctx)

@@ -145,7 +145,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 		}
 	}
 	api := openJobServer(ctx, jobServerConfig{
-		env: env.JobAPIEnv, fleet: env.FleetEnv, deps: operations.Deps{Status: status.New(rdb), Queue: q}, kinds: file,
+		env: env.JobAPIEnv, fleet: env.FleetEnv, deps: operations.Deps{Status: status.New(rdb), Queue: q}, kinds: file, redis: rdb,
 		zpe: &provider.ZPE{Queue: q, Stop: c.Cancel, Queued: c.Queued}, others: others, guard: guard, readOnly: f.readOnly, admit: c.Admit, metrics: c.Metrics.Registry, log: log,
 	})
 	handler := withHealth(api.pages(c.Handler()), ready)

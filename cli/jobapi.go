@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/cli/openapi"
 	"github.com/batchfleet/batchfleet/cli/own"
@@ -24,6 +25,7 @@ import (
 	"github.com/batchfleet/batchfleet/operations"
 	"github.com/batchfleet/batchfleet/operations/deadletter"
 	"github.com/batchfleet/batchfleet/operations/delayed"
+	"github.com/batchfleet/batchfleet/operations/schedules"
 	"github.com/batchfleet/batchfleet/pubsub/provider"
 	"github.com/batchfleet/batchfleet/storage"
 )
@@ -35,6 +37,7 @@ type jobServer struct {
 	engines []*engine.Engine
 	opened  []io.Closer
 	later   *delayed.Promoter // of the fleet's delayed jobs; nil without Pub/Sub
+	again   *schedules.Runner // of jobs that come by a schedule; nil without Redis
 }
 
 // jobServerConfig says what a [jobServer] is to be.
@@ -46,6 +49,7 @@ type jobServerConfig struct {
 	kinds    *own.File                                    // by which jobs are checked that are submitted; may be nil
 	zpe      jobapi.Jobs                                  // of the gateway's agents; nil where there is no gateway
 	others   jobapi.Jobs                                  // the same, of all other kinds; nil where there are none
+	redis    redis.UniversalClient                        // where schedules are; nil for none
 	guard    *jobapi.Guard
 	readOnly bool
 	admit    func(*http.Request) error
@@ -104,8 +108,23 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 		Log: a.log, Metrics: jobapi.NewMetrics(a.metrics), Guard: a.guard, ReadOnly: a.readOnly, Admit: a.admit,
 		OpenAPI: describe(ctx, a.kinds, a.log), MaxListeners: a.env.MaxListeners,
 	}
+	if a.redis != nil {
+		s.again = &schedules.Runner{Store: &schedules.Store{Redis: a.redis}, Scopes: submitters(s.Scopes), Log: a.log}
+		s.Own = s.again.Routes()
+	}
 	jobapi.ShowScopes(a.metrics, s.Scopes, a.log)
 	return s
+}
+
+// submitters returns the scopes to which jobs can be given.
+func submitters(scopes []jobapi.Scope) map[string]jobapi.Submitter {
+	all := map[string]jobapi.Submitter{}
+	for _, sc := range scopes {
+		if s, ok := sc.Jobs.(jobapi.Submitter); ok {
+			all[sc.Name] = s
+		}
+	}
+	return all
 }
 
 // describe returns a function that returns the description of the API, with the kinds of the file as they are then.
@@ -133,6 +152,9 @@ func (s *jobServer) Run(ctx context.Context) {
 	all.Go(func() { s.Server.Run(ctx) })
 	if s.later != nil {
 		all.Go(func() { s.later.Run(ctx) })
+	}
+	if s.again != nil {
+		all.Go(func() { s.again.Run(ctx) })
 	}
 	all.Wait()
 }

@@ -107,7 +107,7 @@ func openLocal(ctx context.Context, n need) (*localServer, error) {
 	s := &localServer{listener: pipenet.Listen(), token: rand.Text(), status: status.New(rdb), fleet: fleet.Project != ""}
 	metrics := control.NewMetrics(versionText(), nil)
 	config := jobServerConfig{
-		env: env.JobAPIEnv, fleet: fleet, deps: operations.Deps{Status: s.status}, storage: func(context.Context) (storage.Store, error) { return open() },
+		env: env.JobAPIEnv, fleet: fleet, deps: operations.Deps{Status: s.status}, redis: rdb, storage: func(context.Context) (storage.Store, error) { return open() },
 		guard: jobapi.Loopback, metrics: metrics.Registry, log: log,
 	}
 	// Its answers wait for nothing else than this command: it stops after that.

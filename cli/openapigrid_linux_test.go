@@ -39,7 +39,7 @@ func TestG42LeaderAnswersAsDescribed(t *testing.T) {
 	a.ask(404, "POST", gridDeadPath+"/"+good+"/drop", "", nil)
 	a.ask(404, "POST", gridDeadPath+"/x/drop", "", nil)
 	a.ask(200, "POST", gridDeadPath+"/"+dead+"/drop", "", nil)
-	a.ask(200, "GET", "/api/v1/fleet/workers", "", nil)
+	a.ask(200, "GET", "/api/v1/grid/workers", "", nil)
 	for _, left := range a.contract.unseen() {
 		if strings.Contains(left, "/api/v1/grid/") {
 			t.Errorf("described, but never answered: %s", left)
