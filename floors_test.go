@@ -21,7 +21,7 @@ var floors = [][]string{
 	},
 	3: {
 		"trace/otlp",
-		"worker/memory", "worker", "worker/workertest", "processor/artifact", "processor/output", "processor/custom", "processor/program", "processor", "processor/zpe", "jobapi/access", "jobapi", "jobapi/engine", "jobapi/client", "jobapi/jobapitest",
+		"worker/memory", "worker", "worker/workertest", "processor/artifact", "processor/output", "processor/custom", "processor/program", "processor", "processor/zpe", "jobapi/access", "jobapi", "jobapi/engine", "jobapi/monitor", "jobapi/client", "jobapi/jobapitest",
 		"emulator/filter", "emulator/schema/protofile", "emulator/schema", "emulator", "emulator/clienttest",
 	},
 	4: {

@@ -10,6 +10,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/access"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
+	"github.com/batchfleet/batchfleet/jobapi/monitor"
 	"github.com/batchfleet/batchfleet/operations"
 )
 
@@ -25,6 +26,7 @@ type scopeServer struct {
 func openScope(s *jobapi.Server, metrics prometheus.Registerer, log *slog.Logger) *scopeServer {
 	e := &engine.Engine{Scope: "utils", Supported: operations.Bulk(bulkScopes(s.Scopes)), Logger: log, Metrics: engine.NewMetrics(metrics)}
 	s.Scopes = append(s.Scopes, jobapi.Scope{Name: "utils", Jobs: e, Cancel: access.Operate, Create: access.Operate})
+	s.Watch = monitor.New(s)
 	jobapi.ShowScopes(metrics, s.Scopes, log)
 	return &scopeServer{s, e, log}
 }

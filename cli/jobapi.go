@@ -20,6 +20,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobapi/access"
 	"github.com/batchfleet/batchfleet/jobapi/engine"
+	"github.com/batchfleet/batchfleet/jobapi/monitor"
 	"github.com/batchfleet/batchfleet/jobs"
 	"github.com/batchfleet/batchfleet/kinds"
 	"github.com/batchfleet/batchfleet/operations"
@@ -112,6 +113,7 @@ func openJobServer(ctx context.Context, a jobServerConfig) *jobServer {
 		s.again = &schedules.Runner{Store: &schedules.Store{Redis: a.redis}, Scopes: submitters(s.Scopes), Log: a.log}
 		s.Own = s.again.Routes()
 	}
+	s.Watch = monitor.New(s.Server)
 	jobapi.ShowScopes(a.metrics, s.Scopes, a.log)
 	return s
 }

@@ -13,11 +13,11 @@ type Overview struct {
 type ScopeOverview struct {
 	Name        string         `json:"name"`
 	Unavailable string         `json:"unavailable,omitempty"` // why there are no numbers now
-	States      map[string]int `json:"states"`                // all five, by their words
+	States      map[string]int `json:"states"`                // all five, by their words; empty where they are not known
 	Kinds       []KindOverview `json:"kinds"`
 	DeadLetters *int           `json:"deadLetters"` // null where that is not known
 	Recent      []Point        `json:"recent"`      // the last 5 minutes, a point each 10 s, oldest first
-	Day         []Point        `json:"day"`         // 24 hours, a point each hour, oldest first
+	Day         []Point        `json:"day"`         // the last 24 hours and the current one, a point each, oldest first
 }
 
 // KindOverview are the numbers of a kind.
