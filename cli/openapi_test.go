@@ -114,6 +114,8 @@ func TestOpenAPIIsTrue(t *testing.T) {
 	a.askOperators()
 	a.askOperations(f, strings.TrimSpace(reader))
 	a.askFleetJobs(f, strings.TrimSpace(reader))
+	a.askAbilities(strings.TrimSpace(reader))
+	a.askSchedules(strings.TrimSpace(reader))
 	readOnly := *a
 	readOnly.url = "http://" + second
 	readOnly.ask(200, "GET", "/api/v1/system/jobs", testAdmin, nil)
