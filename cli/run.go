@@ -87,7 +87,7 @@ func rootCommand() *cobra.Command {
 	}
 	on := func(make func(*connection) *cobra.Command) *cobra.Command { return make(&connection{}) }
 	add(groupJobs, on(submitCommand), on(listCommand), on(getCommand), on(whyCommand), on(watchCommand), on(logsCommand), on(resultCommand), on(cancelCommand), on(retryCommand), dlqCommand())
-	add(groupFleet, devCommand(), workerCommand(), gatewayCommand(), relayCommand(), gridCommand(), emulatorCommand(), on(overviewCommand), on(workersCommand), on(runCommand), fleetFsckCommand(), kindsCommand(), doctorCommand(), configCommand(), tokenCommand())
+	add(groupFleet, devCommand(), workerCommand(), gatewayCommand(), relayCommand(), gridCommand(), emulatorCommand(), on(dashboardCommand), on(overviewCommand), on(workersCommand), on(runCommand), fleetFsckCommand(), kindsCommand(), doctorCommand(), configCommand(), tokenCommand())
 	add(groupTools, pdfCommand(), healthcheckCommand(), versionCommand())
 	root.AddCommand(oldJobCommand())
 	root.SetHelpCommandGroupID(groupTools)

@@ -73,7 +73,7 @@ func (d *Dashboard) withCookie(w http.ResponseWriter, r *http.Request) {
 	if c.token != "" {
 		r = r.Clone(r.Context())
 		switch {
-		case c.limited && (httpd.SameSite(r) != nil || r.Method != http.MethodGet && r.Method != http.MethodHead):
+		case c.limited && (httpd.SameMachine(r) != nil || r.Method != http.MethodGet && r.Method != http.MethodHead):
 		case crossOrigin.Check(r) != nil:
 		default:
 			c.authorize(r)

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -17,7 +18,7 @@ type Dashboard struct {
 	Admit func(*http.Request) error
 	// Version is that of the program.
 	Version string
-	// Token, when set, is sent for visitors who have none. They are then only shown things: nothing can be changed with it.
+	// Token, when set, is sent for visitors who have none. Only callers on this machine are admitted then, and nothing can be changed with it.
 	Token string
 }
 
@@ -79,6 +80,11 @@ func (d *Dashboard) admit(r *http.Request) error {
 	if d.Admit != nil {
 		if err := d.Admit(r); err != nil {
 			return err
+		}
+	}
+	if d.Token != "" {
+		if err := httpd.SameMachine(r); err != nil && !isFromOtherSite(r) {
+			return &httpd.StatusError{Status: http.StatusForbidden, Err: fmt.Errorf("this dashboard is for callers on the same machine: %w", err)}
 		}
 	}
 	if err := crossOrigin.Check(r); err != nil {

@@ -17,6 +17,7 @@ import (
 // newJob is the form of a new job.
 type newJob struct {
 	Scopes   []tab
+	Several  bool // scopes
 	Kinds    []tab
 	Scope    string
 	Kind     string
@@ -49,6 +50,7 @@ func showNew(v *visit) (*page, error) {
 
 func (n *newJob) page(v *visit) *page {
 	n.command(v)
+	n.Several = len(n.Scopes) > 1
 	p := &page{Template: "new.html", Title: "New job", Nav: "new", Data: n}
 	if n.Wrong != "" || n.WrongIn != "" || n.WrongRaw != "" {
 		p.Status = http.StatusBadRequest
