@@ -230,8 +230,8 @@ func (c *contract) events(at string, body []byte) (wrong []error) {
 				data = value
 			}
 		}
-		if name == "" || name == "end" && data == "" {
-			continue // a comment; the end
+		if name == "" || (name == "end" || name == "reset") && data == "" {
+			continue // a comment; the end; what says that events were lost
 		}
 		if kinds[name] == nil {
 			wrong = append(wrong, fmt.Errorf("event %q is not documented", name))

@@ -42,7 +42,7 @@ func (a *asker) askAbilities(reader string) {
 		a.ask(404, "POST", fleet+"/workers/nobody/"+verb, testAdmin, nil)
 		a.ask(403, "POST", fleet+"/workers/nobody/"+verb, reader, nil)
 	}
-	a.ask(201, "POST", fleet+"/inputs?name=a.txt", testAdmin, `"hello"`, "Content-Type", "application/octet-stream")
+	a.ask(201, "POST", fleet+"/inputs?name=a.txt", testAdmin, nil)
 	a.ask(400, "POST", fleet+"/inputs?name=a%2Fb", testAdmin, `"hello"`, "Content-Type", "application/octet-stream")
 	a.ask(403, "POST", fleet+"/inputs?name=a.txt", reader, `"hello"`, "Content-Type", "application/octet-stream")
 	a.ask(400, "GET", "/api/v1/events?scope=moon", reader, nil)
