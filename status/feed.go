@@ -53,7 +53,7 @@ func (s *Store) Changes(ctx context.Context, after string) (ids []string, next s
 	for {
 		ids, next, lost, err = s.changes(ctx, after)
 		if err != nil && ctx.Err() != nil {
-			return nil, after, false, nil
+			return nil, after, false, nil //nolint:nilerr // that it ends is no error
 		}
 		if err != nil || lost || len(ids) > 0 || ctx.Err() != nil {
 			return ids, next, lost, err

@@ -12,9 +12,10 @@ import (
 	"github.com/batchfleet/batchfleet/status"
 )
 
-func wantPast(t *testing.T, s *status.Store, id jobs.ID, want ...string) {
+// wantPast compares the past attempts at job a.
+func wantPast(t *testing.T, s *status.Store, want ...string) {
 	t.Helper()
-	e, err := s.Get(t.Context(), id)
+	e, err := s.Get(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func TestD03EachAttemptSaysWhyItEnded(t *testing.T) {
 		ctx := t.Context()
 		job := jobs.Job{ID: "a", Kind: "pdf"}
 		c := begin(t, s, job)
-		wantPast(t, s, "a")
+		wantPast(t, s)
 		release(t, s, c, "Worker stopped\tnow")
 		if _, err := s.Retry(ctx, begin(t, s, job), jobs.Outcome{State: jobs.Failed, Reason: "exit 3\n" + strings.Repeat("é", 200), Retry: true}); err != nil {
 			t.Fatal(err)
@@ -51,16 +52,16 @@ func TestD03EachAttemptSaysWhyItEnded(t *testing.T) {
 		rdb.HSet(ctx, "{job:a}:claim", "until", time.Now().Add(-time.Second).UnixMilli())
 		s.Worker = "w2"
 		last := begin(t, s, job)
-		wantPast(t, s, "a", "1 handed back w1 Worker stopped now", "2 failed w1 "+long, "3 crashed w1 ")
+		wantPast(t, s, "1 handed back w1 Worker stopped now", "2 failed w1 "+long, "3 crashed w1 ")
 		if err := s.Release(ctx, dead, "Redis was away"); err == nil { // it comes back
 			t.Error("a late release was none")
 		}
-		wantPast(t, s, "a", "1 handed back w1 Worker stopped now", "2 failed w1 "+long, "3 handed back w1 Redis was away")
+		wantPast(t, s, "1 handed back w1 Worker stopped now", "2 failed w1 "+long, "3 handed back w1 Redis was away")
 		finish(t, s, last, jobs.Outcome{State: jobs.Failed, Reason: "broken"})
 		if _, err := s.Requeue(ctx, job); err != nil {
 			t.Fatal(err)
 		}
-		wantPast(t, s, "a", "1 handed back w1 Worker stopped now", "2 failed w1 "+long, "3 handed back w1 Redis was away", "4 failed w2 broken")
+		wantPast(t, s, "1 handed back w1 Worker stopped now", "2 failed w1 "+long, "3 handed back w1 Redis was away", "4 failed w2 broken")
 	})
 }
 
