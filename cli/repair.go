@@ -9,6 +9,7 @@ import (
 	"github.com/batchfleet/batchfleet/metrics"
 	"github.com/batchfleet/batchfleet/operations/delayed"
 	"github.com/batchfleet/batchfleet/operations/repair"
+	"github.com/batchfleet/batchfleet/pubsub"
 	"github.com/batchfleet/batchfleet/redisdb"
 	"github.com/batchfleet/batchfleet/status"
 	"github.com/batchfleet/batchfleet/worker"
@@ -22,12 +23,8 @@ func (e *WorkerEnv) startRepair(ctx context.Context, w *worker.Worker, log *slog
 		return nil, err
 	}
 	st, redis := e.openStatus(2)
-	r, closer := &repair.Repair{Status: st, Store: store, Log: log}, closers{redis}
-	if publisher, err := e.openPublisher(ctx); err == nil {
-		r.Publish, closer = publisher.Publish, closers{publisher, redis}
-	} else {
-		log.WarnContext(ctx, "repair cannot publish, it only records stored results", "repair_interval", e.Repair.D(), "err", err)
-	}
+	publisher := &latePublisher{open: func() (*pubsub.Publisher, error) { return e.openPublisher(ctx) }}
+	r, closer := &repair.Repair{Status: st, Store: store, Publish: publisher.Publish, Log: log}, closers{publisher, redis}
 	r.Status.Worker, r.Dir = settings.WorkerName(e.Name), e.WorkDir
 	repaired := metrics.In(w.Metrics.Registry, "batchfleet_").Counters("jobs_repaired_total",
 		"Jobs that Redis had forgotten, by what was done: recorded as completed, or published again.", "done")
@@ -45,10 +42,8 @@ func (e *WorkerEnv) startRepair(ctx context.Context, w *worker.Worker, log *slog
 	if e.Repair != 0 {
 		running.Go(func() { r.Run(ctx, e.Repair.D()) })
 	}
-	if r.Publish != nil {
-		later := &delayed.Promoter{Status: st, Publish: r.Publish, Log: log}
-		running.Go(func() { later.Run(ctx) })
-	}
+	later := &delayed.Promoter{Status: st, Publish: r.Publish, Log: log}
+	running.Go(func() { later.Run(ctx) })
 	return func() {
 		end()
 		running.Wait()

@@ -24,6 +24,8 @@ const (
 	hold = 15 * time.Second
 	// standby is how often the other processes ask.
 	standby = 5 * time.Second
+	// settle is when a process first looks: it has just begun, with other things to do.
+	settle = time.Second
 	// callTimeout bounds a call of Redis.
 	callTimeout = 5 * time.Second
 	// atOnce is how many messages are published at the same time.
@@ -40,8 +42,8 @@ type Promoter struct {
 // Run looks for delayed jobs until ctx ends.
 func (p *Promoter) Run(ctx context.Context) {
 	var done []jobs.ID // to be forgotten with the next look
-	well := true
-	for {
+	well, pause := true, settle
+	for jobs.Sleep(ctx, pause) == nil {
 		got, err := p.look(ctx, done)
 		if err == nil {
 			done = nil
@@ -49,7 +51,7 @@ func (p *Promoter) Run(ctx context.Context) {
 			p.Log.WarnContext(ctx, "cannot look for delayed jobs, trying again", "err", err)
 		}
 		well = err == nil
-		pause := standby
+		pause = standby
 		if got.Mine {
 			done = p.publish(ctx, got.Due)
 			pause = poll
@@ -59,9 +61,6 @@ func (p *Promoter) Run(ctx context.Context) {
 			if len(got.Due) > 0 && len(done) < len(got.Due) {
 				pause = poll // what could not be published would be met again at once
 			}
-		}
-		if jobs.Sleep(ctx, pause) != nil {
-			break
 		}
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
