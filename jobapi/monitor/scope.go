@@ -84,7 +84,7 @@ func (s *scope) refresh(ctx context.Context, asked time.Time) (done <-chan struc
 		return s.done, earlier(s.begun, asked)
 	}
 	if s.last != nil && !s.forced {
-		if s.looked.After(asked) { // it is as new as it can be
+		if !s.looked.Before(asked) { // it is as new as it can be
 			return nil, now
 		}
 		age := ageBusy
