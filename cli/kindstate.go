@@ -11,13 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/cli/program"
+	"github.com/batchfleet/batchfleet/jobapi"
 	apiclient "github.com/batchfleet/batchfleet/jobapi/client"
 )
 
 // kindStateRow is how a kind of a fleet is printed as JSON.
 type kindStateRow struct {
 	Scope string `json:"scope"`
-	apiclient.KindState
+	jobapi.KindInfo
 }
 
 // kindStatusCommand lists the kinds of a fleet, and how they stand.
@@ -62,7 +63,7 @@ func (c *connection) kindStates(ctx context.Context) (rows []kindStateRow, err e
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, each(kinds, func(k apiclient.KindState) kindStateRow { return kindStateRow{scope, k} })...)
+		rows = append(rows, each(kinds, func(k jobapi.KindInfo) kindStateRow { return kindStateRow{scope, k} })...)
 	}
 	if missing == len(scopes) {
 		return nil, program.Exit(program.Failed, fmt.Errorf("this server tells of no kinds%s", ofScopeText(c.scope)))

@@ -104,26 +104,7 @@ func (c *Client) Close() { c.http.Close() }
 
 // List returns a page of a scope's jobs, the newest first.
 func (c *Client) List(ctx context.Context, scope string, q jobapi.Query) (jobapi.Page, error) {
-	query := url.Values{}
-	if q.Status != 0 {
-		query.Set("status", q.Status.String())
-	}
-	for name, value := range map[string]string{"type": q.Type, "cursor": q.Cursor} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	if q.Limit != 0 {
-		query.Set("limit", strconv.Itoa(q.Limit))
-	}
-	var a struct {
-		Items []jobapi.Item `json:"items"`
-		Next  string        `json:"nextCursor"`
-	}
-	if err := c.json(ctx, &request{path: []string{scope, "jobs"}, query: query}, &a); err != nil {
-		return jobapi.Page{}, fmt.Errorf("list jobs of %s: %w", scope, err)
-	}
-	return jobapi.Page{Items: a.Items, Next: a.Next}, nil
+	return c.ListMatching(ctx, scope, q, jobapi.Filter{})
 }
 
 // Get returns a job.

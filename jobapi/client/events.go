@@ -34,7 +34,17 @@ var errEnded = errors.New("the job has ended")
 // from the last 200 on, until the job has ended or ctx does. A stream that breaks
 // off is continued where it was. An error of seen ends it, and is returned.
 func (c *Client) Follow(ctx context.Context, scope, id string, logs bool, seen func(Event) error) error {
-	f := &following{client: c, logs: logs, path: []string{scope, "jobs", id, "events"}, seen: seen}
+	f := &following{client: c, path: []string{scope, "jobs", id, "events"}, name: "job " + id}
+	if logs {
+		f.query = url.Values{"logs": {"true"}}
+	}
+	f.take = func(e sse) error { return take(e, id, seen) }
+	return f.follow(ctx)
+}
+
+// follow reads one stream after the other until the last has ended, or ctx does.
+func (f *following) follow(ctx context.Context) error {
+	c := f.client
 	pace := readRetry.Delays()
 	lost := time.Now() // since when there was no answer
 	for {
@@ -47,7 +57,7 @@ func (c *Client) Follow(ctx context.Context, scope, id string, logs bool, seen f
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case !errors.Is(err, jobs.ErrUnavailable), isFinal(err):
-			return fmt.Errorf("follow job %s: %w", id, err)
+			return fmt.Errorf("follow %s: %w", f.name, err)
 		}
 		if f.received {
 			lost = time.Now()
@@ -60,7 +70,7 @@ func (c *Client) Follow(ctx context.Context, scope, id string, logs bool, seen f
 			next = max(next, refused.RetryAfter)
 		}
 		if time.Since(lost)+next > c.retryFor {
-			return fmt.Errorf("follow job %s: %w", id, err)
+			return fmt.Errorf("follow %s: %w", f.name, err)
 		}
 		if !f.received {
 			c.retrying(err)
@@ -71,12 +81,13 @@ func (c *Client) Follow(ctx context.Context, scope, id string, logs bool, seen f
 	}
 }
 
-// following is a job that is followed, over several connections if necessary.
+// following is a stream of events that is read, over several connections if necessary.
 type following struct {
 	client   *Client
-	logs     bool
+	name     string // of what is followed
 	path     []string
-	seen     func(Event) error
+	query    url.Values
+	take     func(sse) error
 	last     string // id of the last event
 	received bool   // this connection has brought something
 }
@@ -91,10 +102,7 @@ func (f *following) listen(ctx context.Context) error {
 	alarm := time.AfterFunc(c.timeout, func() { cancel(fmt.Errorf("no answer within %s", c.timeout)) })
 	defer alarm.Stop()
 
-	r := &request{path: f.path, media: eventStream, header: http.Header{}}
-	if f.logs {
-		r.query = url.Values{"logs": {"true"}}
-	}
+	r := &request{path: f.path, query: f.query, media: eventStream, header: http.Header{}}
 	if f.last != "" {
 		r.header.Set("Last-Event-ID", f.last)
 	}
@@ -138,17 +146,17 @@ func (f *following) listen(ctx context.Context) error {
 	}
 }
 
-// take passes on an event.
-func (f *following) take(e sse) error {
+// take passes on an event of a job.
+func take(e sse, id string, seen func(Event) error) error {
 	switch e.name {
 	case "end":
 		return errEnded
 	case "job":
 		var j jobapi.Job
-		if err := json.Unmarshal([]byte(e.data), &j); err != nil || j.ID != f.path[2] {
+		if err := json.Unmarshal([]byte(e.data), &j); err != nil || j.ID != id {
 			return errBadResponse("an event that is no job, beginning " + httpclient.Quote([]byte(e.data)))
 		}
-		return f.seen(Event{Job: &j})
+		return seen(Event{Job: &j})
 	case "log":
 		var l struct {
 			Lines []struct {
@@ -163,7 +171,7 @@ func (f *following) take(e sse) error {
 		for i, line := range l.Lines {
 			lines[i] = jobapi.Line{Time: line.Time.Time, Text: line.Text}
 		}
-		return f.seen(Event{Lines: lines})
+		return seen(Event{Lines: lines})
 	}
 	return nil // a newer server's
 }

@@ -15,6 +15,18 @@ import (
 // ListMatching is List of the jobs that pass a filter, too. The server looks at some 1000 jobs at a time: a page may be short,
 // even empty, while there are others.
 func (c *Client) ListMatching(ctx context.Context, scope string, q jobapi.Query, f jobapi.Filter) (jobapi.Page, error) {
+	var a struct {
+		Items []jobapi.Item `json:"items"`
+		Next  string        `json:"nextCursor"`
+	}
+	if err := c.json(ctx, &request{path: []string{scope, "jobs"}, query: matching(q, f)}, &a); err != nil {
+		return jobapi.Page{}, fmt.Errorf("list jobs of %s: %w", scope, err)
+	}
+	return jobapi.Page{Items: a.Items, Next: a.Next}, nil
+}
+
+// matching returns what is to be listed as a query.
+func matching(q jobapi.Query, f jobapi.Filter) url.Values {
 	query := url.Values{}
 	if q.Status != 0 {
 		query.Set("status", q.Status.String())
@@ -34,14 +46,7 @@ func (c *Client) ListMatching(ctx context.Context, scope string, q jobapi.Query,
 	if q.Limit != 0 {
 		query.Set("limit", strconv.Itoa(q.Limit))
 	}
-	var a struct {
-		Items []jobapi.Item `json:"items"`
-		Next  string        `json:"nextCursor"`
-	}
-	if err := c.json(ctx, &request{path: []string{scope, "jobs"}, query: query}, &a); err != nil {
-		return jobapi.Page{}, fmt.Errorf("list jobs of %s: %w", scope, err)
-	}
-	return jobapi.Page{Items: a.Items, Next: a.Next}, nil
+	return query
 }
 
 // Why is why a job is as it is.
@@ -71,26 +76,9 @@ func (c *Client) Overview(ctx context.Context) (o jobapi.Overview, err error) {
 	return o, nil
 }
 
-// KindState is a kind of a scope, and how its jobs stand.
-type KindState struct {
-	jobapi.Kind
-	Queued  int               `json:"queued"`
-	Running int               `json:"running"`
-	Oldest  jobapi.Time       `json:"oldestQueuedAt"`
-	Paused  jobapi.Time       `json:"pausedSince"`
-	Wait    *jobapi.Quantiles `json:"wait"`
-	Run     *jobapi.Quantiles `json:"run"`
-}
-
-// Kinds returns the kinds of a scope.
-func (c *Client) Kinds(ctx context.Context, scope string) ([]KindState, error) {
-	var a struct {
-		Items []KindState `json:"items"`
-	}
-	if err := c.json(ctx, &request{path: []string{scope, "kinds"}}, &a); err != nil {
-		return nil, fmt.Errorf("list kinds of %s: %w", scope, err)
-	}
-	return a.Items, nil
+// Kinds returns the kinds of a scope, and how their jobs stand.
+func (c *Client) Kinds(ctx context.Context, scope string) ([]jobapi.KindInfo, error) {
+	return items[jobapi.KindInfo](ctx, c, "kinds of "+scope, scope, "kinds")
 }
 
 // PauseKind pauses a kind of a scope, and returns since when it is paused.
@@ -121,13 +109,7 @@ func (c *Client) kind(ctx context.Context, scope, kind, action string) (jobapi.T
 
 // WorkersOf returns the workers of a scope.
 func (c *Client) WorkersOf(ctx context.Context, scope string) ([]jobapi.Worker, error) {
-	var a struct {
-		Items []jobapi.Worker `json:"items"`
-	}
-	if err := c.json(ctx, &request{path: []string{scope, "workers"}}, &a); err != nil {
-		return nil, fmt.Errorf("list workers of %s: %w", scope, err)
-	}
-	return a.Items, nil
+	return items[jobapi.Worker](ctx, c, "workers of "+scope, scope, "workers")
 }
 
 // ActOnWorker does something to a worker of a scope: drain, resume or revoke it.

@@ -15,11 +15,16 @@ import (
 // Upload sends content of size bytes, -1 if that is not known, to a path of this server that is not the Job API's, and
 // reads the answer into into. It is not retried: the content is gone.
 func (c *Client) Upload(ctx context.Context, path string, content io.Reader, size int64, into any) error {
+	return c.send(ctx, &request{method: http.MethodPost, elsewhere: path}, content, size, into)
+}
+
+// send sends content as the body of a request.
+func (c *Client) send(ctx context.Context, r *request, content io.Reader, size int64, into any) error {
 	limited, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	alarm := time.AfterFunc(c.silence, func() { cancel(fmt.Errorf("nothing could be sent for %s", c.silence)) })
 	defer alarm.Stop()
-	r := &request{method: http.MethodPost, elsewhere: path, header: http.Header{"Content-Type": {"application/octet-stream"}}}
+	r.header = http.Header{"Content-Type": {"application/octet-stream"}}
 	call, err := c.request(r)
 	if err != nil {
 		return err
