@@ -71,7 +71,7 @@ func TestD05WorkersAreShownAndDrainedAndRevoked(t *testing.T) {
 
 func TestD06KindsAreShownAndPaused(t *testing.T) {
 	g := open(t, nil)
-	g.see(t, "/kinds", "A picture of the first page", "cap 4", "900 ms · 4.2 s · 9.0 s", `href="/new?scope=fleet&amp;kind=thumbnail"`, "in 1.3/s")
+	g.see(t, "/kinds", "A picture of the first page", "cap 4", "3.0 s · 3.0 s · 3.0 s", `href="/new?scope=fleet&amp;kind=thumbnail"`, "24 slots")
 	if p := g.ask(t, "POST /act", form("do", "pause", "scope", "fleet", "id", "render")); p.header.Get("Location") != "/kinds?notice=paused" {
 		t.Errorf("pause: %d %s", p.status, p.body)
 	}

@@ -16,12 +16,12 @@ func TestD01NowShowsTheFleetAtOneLook(t *testing.T) {
 	g := open(t, nil)
 	p := g.see(
 		t, "/",
-		"41 jobs of kind render wait, and no live worker runs it", `href="/workers#w-gpu-3"`, // warnings
+		"No live worker runs kind render, and 3 jobs wait: start one", `href="/workers#i-w-gpu-3"`, // warnings
 		"2 working", "1 idle", "1 draining", "1 silent", "of 24 slots",
-		`href="/jobs?scope=fleet&amp;kind=render"`, "4.2 s", // kinds
+		`href="/jobs?scope=fleet&amp;kind=render"`, "3.0 s", // kinds
 		"OUT_OF_MEMORY", `href="/jobs?scope=fleet&amp;error=`, // error groups
 		`href="/jobs?scope=fleet&amp;state=failed"`, "dead letters",
-		`role="img" aria-label="Last 5 minutes`, "<polyline points=", "Last 24 hours", "each 10 s",
+		`role="img" aria-label="Last 5 minutes`, "Last 24 hours", "<polyline points=",
 	)
 	if n := strings.Count(p.body, "<caption"); n < 5 {
 		t.Errorf("%d tables have a caption, want 5 and the keys", n)

@@ -2,11 +2,13 @@ package dashboard_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,7 +42,15 @@ func over(t *testing.T, f *dashboardtest.Fleet, guard *jobapi.Guard) *rig {
 	g := &rig{Fleet: f, Logged: &testlog.Buffer{}}
 	log := slog.New(slog.NewTextHandler(g.Logged, nil))
 	g.Server, g.Utils = dashboardtest.Server(f, guard, log)
-	g.Board = &dashboard.Dashboard{API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.Server.Handler().ServeHTTP(w, r) }), Log: log, Version: "1.2.3"}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	handler := g.Server.Handler()
+	running.Go(func() { g.Server.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	g.Board = &dashboard.Dashboard{API: handler, Log: log, Version: "1.2.3"}
 	g.handler = g.Board.Beside(http.NotFoundHandler())
 	return g
 }
@@ -104,6 +114,7 @@ func (p page) lacks(t *testing.T, path string, texts ...string) {
 // mainOf is the main part of a page, at most 6000 bytes of it.
 func mainOf(html string) string {
 	_, after, _ := strings.Cut(html, "<main")
+	after, _, _ = strings.Cut(after, "</main>")
 	return after[:min(len(after), 6000)]
 }
 
