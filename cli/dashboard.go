@@ -31,10 +31,10 @@ func dashboardCommand(c *connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Serve the dashboard of a server elsewhere, until SIGTERM",
-		Long: "Serve the dashboard of a server elsewhere, until SIGTERM. `gateway`, `relay`, `grid leader` and `dev` have theirs at /; this one is\n" +
-			"for a machine that reaches them. Visitors log in with tokens of their own.\n\n" +
-			"With --token-file visitors on this machine need no token, and can only look: to change something they log in. It listens on\n" +
-			"loopback then.",
+		Long: "Serve the dashboard of a server elsewhere, until SIGTERM. `gateway`, `relay`, `grid leader` and `dev` have theirs at /;\n" +
+			"this one is for a machine that reaches them. Visitors log in with tokens of their own.\n\n" +
+			"With --token-file visitors on this machine need no token, and can only look: to change something they log in. It\n" +
+			"listens on loopback then.",
 		Example: `  batchfleet dashboard --api https://jobs.example.com
   batchfleet dashboard --api https://jobs.example.com --token-file read.token --addr 127.0.0.1:9000`,
 		Args: cobra.NoArgs,
