@@ -30,9 +30,9 @@ func fill(v reflect.Value, text string) {
 			v.Set(reflect.ValueOf(jobapi.At(time.Now())))
 			return
 		}
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
-				fill(v.Field(i), text)
+		for _, f := range v.Fields() {
+			if f.CanSet() {
+				fill(f, text)
 			}
 		}
 	case reflect.Slice:
@@ -47,6 +47,7 @@ func fill(v reflect.Value, text string) {
 		}
 	case reflect.Map:
 		v.Set(reflect.ValueOf(map[string]any{text: text}))
+	default: // no text
 	}
 }
 

@@ -39,7 +39,7 @@ func TestD20PagesAreTheSameOverAnAPIElsewhere(t *testing.T) {
 	if p := g.ask(t, "POST /act", form("do", "cancel", "scope", "fleet", "id", "film-7", "sure", "yes"), "Origin", "http://localhost:8080", "Sec-Fetch-Site", "same-origin"); p.status != http.StatusSeeOther || g.state(t, "film-7") != jobs.Canceled {
 		t.Errorf("cancel: %d\n%s", p.status, mainOf(p.body))
 	}
-	p := g.send(t, "/new", [][2]string{{"scope", "fleet"}, {"kind", "pdf"}}, map[string][]byte{"a.pdf": make([]byte, 3<<20)})
+	p := g.send(t, [][2]string{{"scope", "fleet"}, {"kind", "pdf"}}, map[string][]byte{"a.pdf": make([]byte, 3<<20)})
 	if p.status != http.StatusSeeOther || len(g.Input("uploads/a.pdf")) != 3<<20 {
 		t.Errorf("upload: %d, %d bytes\n%s", p.status, len(g.Input("uploads/a.pdf")), mainOf(p.body))
 	}

@@ -36,9 +36,9 @@ func tokens(t *testing.T) (guard *jobapi.Guard, read, operate, admin string) {
 }
 
 // login logs in and returns the cookie.
-func (g *rig) login(t *testing.T, token string, header ...string) string {
+func (g *rig) login(t *testing.T, token string) string {
 	t.Helper()
-	p := g.ask(t, "POST /login", form("token", token, "next", "/jobs?state=failed"), header...)
+	p := g.ask(t, "POST /login", form("token", token, "next", "/jobs?state=failed"))
 	if p.status != http.StatusSeeOther || p.header.Get("Location") != "/jobs?state=failed" {
 		t.Fatalf("log in: %d to %q\n%s", p.status, p.header.Get("Location"), mainOf(p.body))
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // send sends a form with files, as a browser does.
-func (g *rig) send(t *testing.T, path string, fields [][2]string, files map[string][]byte) page {
+func (g *rig) send(t *testing.T, fields [][2]string, files map[string][]byte) page {
 	t.Helper()
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -30,7 +30,7 @@ func (g *rig) send(t *testing.T, path string, fields [][2]string, files map[stri
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return g.ask(t, "POST "+path, b.String(), "Content-Type", w.FormDataContentType())
+	return g.ask(t, "POST /new", b.String(), "Content-Type", w.FormDataContentType())
 }
 
 // request returns what a job was asked to do.
@@ -66,7 +66,7 @@ func TestD04TheFormIsMadeFromTheParamsOfAKind(t *testing.T) {
 func TestD04AJobIsSubmittedOnceWithItsFile(t *testing.T) {
 	g := open(t, nil)
 	fields := [][2]string{{"scope", "fleet"}, {"key", "k1"}, {"kind", "thumbnail"}, {"p.dpi", "300"}, {"p.format", "webp"}, {"p.title", `It's "new"`}, {"p.sharpen", "true"}, {"p.scale", ""}, {"inputs", ""}}
-	p := g.send(t, "/new", fields, map[string][]byte{`C:\docs\page one.pdf`: []byte("%PDF")})
+	p := g.send(t, fields, map[string][]byte{`C:\docs\page one.pdf`: []byte("%PDF")})
 	to := p.header.Get("Location")
 	if p.status != http.StatusSeeOther || !strings.HasPrefix(to, "/jobs/fleet/job-") {
 		t.Fatalf("%d to %q\n%s\n%s", p.status, to, mainOf(p.body), g.Logged.String())
@@ -77,7 +77,7 @@ func TestD04AJobIsSubmittedOnceWithItsFile(t *testing.T) {
 	if got := string(g.Input("uploads/page one.pdf")); got != "%PDF" {
 		t.Errorf("uploaded %q", got)
 	}
-	if again := g.send(t, "/new", fields, nil); again.header.Get("Location") != to {
+	if again := g.send(t, fields, nil); again.header.Get("Location") != to {
 		t.Errorf("the same form sent again makes another job: %s", again.header.Get("Location"))
 	}
 }
@@ -85,25 +85,25 @@ func TestD04AJobIsSubmittedOnceWithItsFile(t *testing.T) {
 func TestD04WhatWasTypedStaysAfterAnError(t *testing.T) {
 	g := open(t, nil)
 	fields := [][2]string{{"scope", "fleet"}, {"kind", "thumbnail"}, {"p.dpi", "5000"}, {"p.title", `"><b>`}, {"inputs", "uploads/a.pdf"}}
-	p := g.send(t, "/new", fields, nil)
+	p := g.send(t, fields, nil)
 	if p.status != http.StatusBadRequest {
 		t.Errorf("status %d", p.status)
 	}
 	p.has(t, "/new", `value="5000"`, `aria-invalid="true" aria-describedby="e-dpi"`, `id="e-dpi" role="alert">Invalid params.dpi: want 1 to 1200</p>`, `value="&#34;&gt;&lt;b&gt;"`, ">uploads/a.pdf</textarea>")
-	p = g.send(t, "/new", [][2]string{{"scope", "fleet"}, {"kind", "thumbnail"}, {"p.dpi", "many"}, {"p.sharpen", "maybe"}}, nil)
+	p = g.send(t, [][2]string{{"scope", "fleet"}, {"kind", "thumbnail"}, {"p.dpi", "many"}, {"p.sharpen", "maybe"}}, nil)
 	p.has(t, "/new", `id="e-dpi" role="alert">want an integer</p>`, `id="e-sharpen" role="alert">want a boolean</p>`)
-	p = g.send(t, "/new", [][2]string{{"scope", "fleet"}, {"kind", "render"}, {"params", "[1]"}}, nil)
+	p = g.send(t, [][2]string{{"scope", "fleet"}, {"kind", "render"}, {"params", "[1]"}}, nil)
 	p.has(t, "/new", "want an object of JSON", ">[1]</textarea>")
-	p = g.send(t, "/new", [][2]string{{"scope", "fleet"}, {"kind", "pdf"}}, map[string][]byte{strings.Repeat("é", 200): nil})
+	p = g.send(t, [][2]string{{"scope", "fleet"}, {"kind", "pdf"}}, map[string][]byte{strings.Repeat("é", 200): nil})
 	if p.status != http.StatusSeeOther {
 		t.Errorf("a long name of a file: %d\n%s", p.status, mainOf(p.body))
 	}
 	for scope, want := range map[string]int{"utils": http.StatusForbidden, "nothing": http.StatusForbidden} {
-		if p := g.send(t, "/new", [][2]string{{"scope", scope}, {"kind", "pdf"}}, nil); p.status != want {
+		if p := g.send(t, [][2]string{{"scope", scope}, {"kind", "pdf"}}, nil); p.status != want {
 			t.Errorf("scope %s: %d, want %d", scope, p.status, want)
 		}
 	}
-	if p := g.send(t, "/new", [][2]string{{"scope", "fleet"}, {"kind", strings.Repeat("x", 600<<10)}}, nil); p.status != http.StatusRequestEntityTooLarge {
+	if p := g.send(t, [][2]string{{"scope", "fleet"}, {"kind", strings.Repeat("x", 600<<10)}}, nil); p.status != http.StatusRequestEntityTooLarge {
 		t.Errorf("a form that is too long: %d", p.status)
 	}
 	if p := g.ask(t, "POST /new", "x", "Content-Type", "multipart/form-data"); p.status != http.StatusBadRequest {

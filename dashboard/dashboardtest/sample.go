@@ -76,7 +76,8 @@ func (f *Fleet) running(now time.Time) {
 		Request: json.RawMessage(`{"kind":"thumbnail","params":{"dpi":300,"format":"png","title":"Invoice"},"input":"uploads/invoice.pdf"}`),
 		Steps: []jobapi.Step{
 			{Name: "fetch", Status: jobapi.Succeeded, StartedAt: at(70 * time.Second), FinishedAt: at(68 * time.Second), Message: "4.2 MB"},
-			{Name: "run", Status: jobapi.Running, StartedAt: at(68 * time.Second), Message: "75%: 3/4 tiles"}, {Name: "store", Status: jobapi.Pending},
+			{Name: "run", Status: jobapi.Running, StartedAt: at(68 * time.Second), Message: "75%: 3/4 tiles"},
+			{Name: "store", Status: jobapi.Pending},
 		},
 		Attempts: []jobapi.Attempt{{Number: 1, Worker: "gpu-3", Started: at(3 * time.Minute), Finished: at(100 * time.Second), Outcome: "crashed", Message: "nothing was heard of its worker for 60 s"}},
 	}

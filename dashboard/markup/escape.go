@@ -74,25 +74,25 @@ func (s *Set) both(a, b []node, at place) (place, error) {
 
 // escaper returns how a value is escaped that stands there.
 func (p place) escaper() (func(string) string, error) {
-	switch p.state {
-	case inText, inTitle:
+	inAttr := p.state == inValue
+	switch {
+	case p.state == inText, p.state == inTitle, inAttr && p.kind == plainAttr:
 		return escapeHTML, nil
-	case inValue:
-		switch p.kind {
-		case plainAttr:
-			return escapeHTML, nil
-		case urlAttr:
-			switch p.url {
-			case urlStart:
-				return func(s string) string { return escapeHTML(encodeURL(safeURL(s), true)) }, nil
-			case urlPath:
-				return func(s string) string { return escapeHTML(encodeURL(s, true)) }, nil
-			default:
-				return func(s string) string { return encodeURL(s, false) }, nil
-			}
-		}
+	case inAttr && p.kind == urlAttr:
+		return p.url.escaper(), nil
 	}
 	return nil, fmt.Errorf("no value may stand %s", p)
+}
+
+func (u urlPart) escaper() func(string) string {
+	switch u {
+	case urlStart:
+		return func(s string) string { return escapeHTML(encodeURL(safeURL(s), true)) }
+	case urlPath:
+		return func(s string) string { return escapeHTML(encodeURL(s, true)) }
+	default:
+		return func(s string) string { return encodeURL(s, false) }
+	}
 }
 
 var htmlEscapes = strings.NewReplacer("\x00", "\uFFFD", `"`, "&#34;", "&", "&amp;", "'", "&#39;", "+", "&#43;", "<", "&lt;", ">", "&gt;")

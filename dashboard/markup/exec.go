@@ -128,7 +128,7 @@ func (r *run) print(n *value, dot reflect.Value) error {
 // printed returns a value as text; nil is empty.
 func printed(v reflect.Value) (string, error) {
 	if v.IsValid() && v.CanInterface() {
-		if s, ok := v.Interface().(fmt.Stringer); ok && (v.Kind() != reflect.Pointer || !v.IsNil()) {
+		if s, ok := reflect.TypeAssert[fmt.Stringer](v); ok && (v.Kind() != reflect.Pointer || !v.IsNil()) {
 			return s.String(), nil
 		}
 	}

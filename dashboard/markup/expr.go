@@ -3,6 +3,7 @@ package markup
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -137,10 +138,8 @@ func (p *parser) operand(tokens []string) (e expr, rest []string, err error) {
 		return fields{root: t == "$"}, rest, nil
 	case strings.HasPrefix(t, ".") || strings.HasPrefix(t, "$."):
 		names := strings.Split(strings.TrimPrefix(t, "$")[1:], ".")
-		for _, n := range names {
-			if n == "" {
-				return nil, nil, fmt.Errorf("%q is no field", t)
-			}
+		if slices.Contains(names, "") {
+			return nil, nil, fmt.Errorf("%q is no field", t)
 		}
 		return fields{t[0] == '$', names}, rest, nil
 	case t[0] == '"':

@@ -65,7 +65,7 @@ func (s *Set) Execute(out *bytes.Buffer, name string, data any) error {
 }
 
 // node is a part of a template.
-type node interface{}
+type node any
 
 type (
 	text  struct{ text string }
