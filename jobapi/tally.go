@@ -12,6 +12,9 @@ import (
 // hoursKept is for how many hours a [Tally] knows what came and ended: 24, and the current one.
 const hoursKept = 25
 
+// keptKinds is how many kinds a [Tally] keeps room for: one whose jobs come and end is not made again and again.
+const keptKinds = 1000
+
 // Tally counts jobs as they change, for a [Counter] that keeps its jobs in memory: totals and hours begin with the process. Its
 // methods may be called concurrently. The zero value is ready.
 type Tally struct {
@@ -32,7 +35,7 @@ func (t *Tally) Move(now time.Time, kind string, from, to jobs.State) {
 	defer t.mu.Unlock()
 	t.add(kind, from, -1)
 	t.add(kind, to, 1)
-	if now.IsZero() {
+	if now.IsZero() || from != 0 && !to.Terminal() {
 		return
 	}
 	hour := t.hour(now)
@@ -63,7 +66,7 @@ func (t *Tally) add(kind string, s jobs.State, n int) {
 	} else {
 		k.Running += n
 	}
-	if k.Queued == 0 && k.Running == 0 {
+	if k.Queued == 0 && k.Running == 0 && len(t.kinds) > keptKinds {
 		delete(t.kinds, kind)
 	}
 }
@@ -86,10 +89,9 @@ func (f *Flow) count(from, to jobs.State) {
 func (t *Tally) hour(now time.Time) *Flow {
 	start := now.UTC().Truncate(time.Hour)
 	if n := len(t.hours); n == 0 || t.hours[n-1].Start.Before(start) {
-		t.hours = append(t.hours, Flow{Start: start})
+		oldest := start.Add(-(hoursKept - 1) * time.Hour)
+		t.hours = append(slices.DeleteFunc(t.hours, func(f Flow) bool { return f.Start.Before(oldest) }), Flow{Start: start})
 	}
-	oldest := start.Add(-(hoursKept - 1) * time.Hour)
-	t.hours = slices.DeleteFunc(t.hours, func(f Flow) bool { return f.Start.Before(oldest) })
 	return &t.hours[len(t.hours)-1]
 }
 
@@ -101,7 +103,9 @@ func (t *Tally) Counts(oldest func(kind string) time.Time) Counts {
 		c.States[s] = t.states[s]
 	}
 	for _, kind := range slices.Sorted(maps.Keys(t.kinds)) {
-		c.Kinds = append(c.Kinds, *t.kinds[kind])
+		if k := t.kinds[kind]; k.Queued+k.Running > 0 {
+			c.Kinds = append(c.Kinds, *k)
+		}
 	}
 	t.mu.Unlock()
 	for i := range c.Kinds {
@@ -116,5 +120,6 @@ func (t *Tally) Counts(oldest func(kind string) time.Time) Counts {
 func (t *Tally) Has(kind string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.kinds[kind] != nil
+	k := t.kinds[kind]
+	return k != nil && k.Queued+k.Running > 0
 }

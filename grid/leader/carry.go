@@ -14,6 +14,7 @@ import (
 // carryOut does what the state wants done since the last time: records into the journal, frames to peers. Promises wait for the records.
 func (l *Leader) carryOut() {
 	effects, records := l.core.Take()
+	defer l.tell(l.core.Changed(), len(effects)+len(records))
 	if len(effects) == 0 && len(records) == 0 {
 		return
 	}
@@ -23,7 +24,6 @@ func (l *Leader) carryOut() {
 			last = l.journal.Append(r)
 		}
 	}
-	l.change.note()
 	var promises []schedule.Effect
 	s := sender{l: l, by: byLoop}
 	for _, e := range effects {

@@ -1,26 +1,31 @@
 package leader
 
-import "sync"
+import (
+	"time"
 
-// change wakes callers of next when note is called. Its methods may be called concurrently.
-type change struct {
-	mu      sync.Mutex
-	c       chan struct{}
-	awaited bool
-}
+	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/jobs"
+)
 
-func (c *change) note() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.awaited {
-		close(c.c)
-		c.c, c.awaited = make(chan struct{}), false
+// moved counts a job that goes from one state to another. What the journal tells has come and ended before.
+func (l *Leader) moved(exec string, from, to jobs.State) {
+	var at time.Time
+	if l.live {
+		at = time.Now()
 	}
+	l.tally.Move(at, exec, from, to)
 }
 
-func (c *change) next() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.awaited = true
-	return c.c
+// tell tells those who follow the jobs of a leader which have changed. other is how much else has happened.
+func (l *Leader) tell(changed []wire.GUID, other int) {
+	switch {
+	case len(changed) > 0 && l.changes.Wanted():
+		ids := make([]string, len(changed))
+		for i, id := range changed {
+			ids[i] = id.String()
+		}
+		l.changes.Add(ids...)
+	case len(changed)+other > 0:
+		l.changes.Wake()
+	}
 }

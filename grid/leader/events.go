@@ -292,7 +292,7 @@ func (l *Leader) apply(batch []event) int {
 			c.Drain(now, e.peer)
 		case report:
 			c.Report(now, e.peer, e.job, e.attempt, *e.report)
-			l.change.note()
+			l.changes.Wake()
 		case query:
 			l.answer(e.peer, c.Query(now, e.name, e.job))
 		}

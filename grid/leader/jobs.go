@@ -24,9 +24,16 @@ import (
 type Jobs struct{ Leader *Leader }
 
 var (
-	_ jobapi.Keeper   = Jobs{}
-	_ jobapi.Retrier  = Jobs{}
-	_ jobapi.Notifier = Jobs{}
+	_ jobapi.Keeper    = Jobs{}
+	_ jobapi.Retrier   = Jobs{}
+	_ jobapi.Notifier  = Jobs{}
+	_ jobapi.Feed      = Jobs{}
+	_ jobapi.Counter   = Jobs{}
+	_ jobapi.Explainer = Jobs{}
+	_ jobapi.Pauser    = Jobs{}
+	_ jobapi.Catalog   = Jobs{}
+	_ jobapi.Drainer   = Jobs{}
+	_ jobapi.Reporter  = Jobs{}
 )
 
 // Scope is the scope of a leader's jobs.
@@ -56,7 +63,7 @@ func (j Jobs) List(ctx context.Context, q jobapi.Query) (page jobapi.Page, err e
 	}
 	var all []schedule.Info
 	err = j.do(ctx, func(c *schedule.Core) {
-		next := c.Jobs(position, func(i *schedule.Info) bool {
+		next := c.Jobs(position, untilMs(q.Until), func(i *schedule.Info) bool {
 			return (q.Status == 0 || i.State == q.Status) && (q.Type == "" || i.Exec == exec)
 		}, func(i schedule.Info) bool {
 			all = append(all, i)
@@ -192,6 +199,9 @@ func (j Jobs) job(i *schedule.Info, why string) (jobapi.Job, error) {
 		}
 		job.Error = &jobapi.Error{Code: jobapi.ShownCode(code), Message: jobapi.ShownText(message, 2<<10)}
 	}
+	for _, a := range i.History {
+		job.Attempts = append(job.Attempts, j.attempt(a))
+	}
 	job.Steps = []jobapi.Step{step}
 	job.Progress = jobapi.ProgressOf(job.Steps)
 	return job, errors.Join(err, job.SetVersion())
@@ -307,7 +317,7 @@ func (j Jobs) Retry(ctx context.Context, id string) (jobapi.Job, error) {
 }
 
 // Changed implements [jobapi.Notifier].
-func (j Jobs) Changed() <-chan struct{} { return j.Leader.change.next() }
+func (j Jobs) Changed() <-chan struct{} { return j.Leader.changes.Changed() }
 
 // Artifacts implements [jobapi.Keeper]: the archive of the files that the program has left.
 func (j Jobs) Artifacts(ctx context.Context, id string) ([]jobapi.Artifact, error) {
@@ -340,26 +350,3 @@ type content struct{ *bytes.Reader }
 
 // Close implements io.Closer.
 func (content) Close() error { return nil }
-
-// Workers returns the connected workers, for the Job API.
-func (j Jobs) Workers(ctx context.Context) (all []jobapi.Worker, err error) {
-	var workers []schedule.Worker
-	if err := j.do(ctx, func(c *schedule.Core) { workers = c.Workers() }); err != nil {
-		return nil, err
-	}
-	now := jobapi.At(time.Now())
-	for _, w := range workers {
-		one := jobapi.Worker{
-			ID: w.ID.String(), Name: jobapi.ShownText(w.Host, 255), Host: jobapi.ShownText(w.Host, 255), Kinds: []string{w.Pattern}, Slots: max(w.Limit, len(w.Running)),
-			Jobs: len(w.Running), State: "idle", Started: jobapi.At(j.Leader.started.Add(w.Since)), Seen: now,
-		}
-		switch {
-		case w.Draining:
-			one.State = "draining"
-		case len(w.Running) > 0:
-			one.State = "working"
-		}
-		all = append(all, one)
-	}
-	return all, nil
-}

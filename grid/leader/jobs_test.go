@@ -20,68 +20,80 @@ var every = []string{
 	wire.FeatureAccept, wire.FeatureCancel, wire.FeatureError, wire.FeatureSubmitAck, wire.FeatureResultAck, wire.FeatureQuery, wire.FeatureDrain, wire.FeatureArray,
 }
 
-func TestJobAPIContract(t *testing.T) {
-	jobapitest.Jobs(t, func(t *testing.T) jobapitest.Rig {
-		r := start(t, &leader.Leader{})
-		all := leader.Jobs{Leader: r.Leader}
-		client, worker := r.client("clientA", 1000, every...), r.worker(0, every...)
-		assigned := map[string]wire.Frame{}
-		report := func(id, text string) {
+func TestJobAPIContract(t *testing.T) { jobapitest.Jobs(t, openJobs) }
+
+func TestD31ListOfTheGridBeginsBeforeATime(t *testing.T) { jobapitest.Until(t, openJobs(t)) }
+
+func TestD09LeaderTellsItsChanges(t *testing.T) { jobapitest.Changes(t, openJobs(t)) }
+
+func TestD01LeaderCountsItsJobs(t *testing.T) { jobapitest.Counter(t, openJobs(t)) }
+
+func TestD30LeaderSaysWhyAJobWaits(t *testing.T) {
+	jobapitest.Explainer(t, openJobs(t), jobapi.WhyNoSlot)
+}
+
+// openJobs returns the jobs of a new leader, with a client that submits them and a worker that runs them.
+func openJobs(t *testing.T) jobapitest.Rig {
+	t.Helper()
+	r := start(t, &leader.Leader{})
+	all := leader.Jobs{Leader: r.Leader}
+	client, worker := r.client("clientA", 1000, every...), r.worker(0, every...)
+	assigned := map[string]wire.Frame{}
+	report := func(id, text string) {
+		f := assigned[id]
+		before := r.logged(f.MsgID)
+		payload, err := json.Marshal(wire.ReportInfo{Message: text, Lines: strings.Split(text, "\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		worker.send(wire.Frame{Type: wire.Report, MsgID: f.CorrID, CorrID: f.MsgID, Payload: payload})
+		r.until("the report has arrived", func() bool {
+			return r.logged(f.MsgID) > before
+		})
+	}
+	return jobapitest.Rig{
+		Jobs: all, Type: "grid.calcA",
+		Submit: func(text string) string {
+			id, submit := submission("clientA", "calcA", text)
+			client.send(submit)
+			for f := client.next(); f.Type != wire.SubmitAck; f = client.next() { // results of earlier jobs
+			}
+			return id.String()
+		},
+		Start: func(id string) {
+			worker.send(credit(1))
+			f := worker.next()
+			for f.Type != wire.AssignJob {
+				f = worker.next()
+			}
+			if f.MsgID.String() != id {
+				t.Fatalf("%s has started instead of %s", f.MsgID, id)
+			}
+			worker.send(wire.Frame{Type: wire.Accept, MsgID: f.CorrID, CorrID: f.MsgID})
+			assigned[id] = f
+		},
+		Report: report,
+		End: func(id string, state jobs.State, text string) {
 			f := assigned[id]
-			before := r.logged(f.MsgID)
-			payload, err := json.Marshal(wire.ReportInfo{Message: text, Lines: strings.Split(text, "\n")})
+			result := wire.JobResult{JobID: f.MsgID, ClientID: "clientA", ExecName: "calcA", Status: wire.OK, Stdout: text, OutputArchive: []byte("PK" + text)}
+			if state == jobs.Failed {
+				report(id, text)
+			}
+			if state != jobs.Succeeded {
+				result.Status, result.Reason, result.Stderr = wire.Failed, wire.ReasonExit, text
+			}
+			if state == jobs.Canceled {
+				result.Reason = wire.ReasonCanceled
+			}
+			payload, err := wire.MarshalResult(&result)
 			if err != nil {
 				t.Fatal(err)
 			}
-			worker.send(wire.Frame{Type: wire.Report, MsgID: f.CorrID, CorrID: f.MsgID, Payload: payload})
-			r.until("the report has arrived", func() bool {
-				return r.logged(f.MsgID) > before
-			})
-		}
-		return jobapitest.Rig{
-			Jobs: all, Type: "grid.calcA",
-			Submit: func(text string) string {
-				id, submit := submission("clientA", "calcA", text)
-				client.send(submit)
-				for f := client.next(); f.Type != wire.SubmitAck; f = client.next() { // results of earlier jobs
-				}
-				return id.String()
-			},
-			Start: func(id string) {
-				worker.send(credit(1))
-				f := worker.next()
-				for f.Type != wire.AssignJob {
-					f = worker.next()
-				}
-				if f.MsgID.String() != id {
-					t.Fatalf("%s has started instead of %s", f.MsgID, id)
-				}
-				worker.send(wire.Frame{Type: wire.Accept, MsgID: f.CorrID, CorrID: f.MsgID})
-				assigned[id] = f
-			},
-			Report: report,
-			End: func(id string, state jobs.State, text string) {
-				f := assigned[id]
-				result := wire.JobResult{JobID: f.MsgID, ClientID: "clientA", ExecName: "calcA", Status: wire.OK, Stdout: text, OutputArchive: []byte("PK" + text)}
-				if state == jobs.Failed {
-					report(id, text)
-				}
-				if state != jobs.Succeeded {
-					result.Status, result.Reason, result.Stderr = wire.Failed, wire.ReasonExit, text
-				}
-				if state == jobs.Canceled {
-					result.Reason = wire.ReasonCanceled
-				}
-				payload, err := wire.MarshalResult(&result)
-				if err != nil {
-					t.Fatal(err)
-				}
-				worker.send(wire.Frame{Type: wire.AckJob, MsgID: f.CorrID, CorrID: f.MsgID, Payload: payload})
-				for f = worker.next(); f.Type != wire.ResultAck; f = worker.next() {
-				}
-			},
-		}
-	})
+			worker.send(wire.Frame{Type: wire.AckJob, MsgID: f.CorrID, CorrID: f.MsgID, Payload: payload})
+			for f = worker.next(); f.Type != wire.ResultAck; f = worker.next() {
+			}
+		},
+	}
 }
 
 func TestJobsAreUnavailableWhenTheLeaderHasStopped(t *testing.T) {

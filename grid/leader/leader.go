@@ -16,6 +16,7 @@ import (
 	"github.com/batchfleet/batchfleet/grid/link"
 	"github.com/batchfleet/batchfleet/grid/schedule"
 	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/journal"
 )
 
@@ -62,7 +63,9 @@ type Leader struct {
 	door    door.Door
 	peers   peers
 	keeper  keeper
-	change  change
+	changes jobapi.Changes
+	tally   jobapi.Tally
+	live    bool // the journal was read
 	readers sync.WaitGroup
 
 	entering sync.RWMutex // held for reading while the rules let a peer in
@@ -89,17 +92,18 @@ func (l *Leader) Open(ctx context.Context) error {
 	if l.Metrics != nil {
 		l.Schedule.Observe = l.Metrics.observe
 	}
+	l.Schedule.Moved = l.moved
 	l.core = schedule.New(l.Schedule)
 	l.inbox, l.calls, l.ended = make(chan []event, 256), make(chan func(*schedule.Core)), make(chan struct{})
 	l.peers.byID = map[schedule.PeerID]*peer{}
 	l.door = door.Door{MaxConns: l.MaxConns, MaxPerIP: l.MaxPerIP, Log: l.Log}
 	l.keeper.wake = make(chan struct{}, 1)
-	l.change.c = make(chan struct{})
 	if l.Dir != "" {
 		if err := l.recover(ctx); err != nil {
 			return fmt.Errorf("open %s: %w", l.Dir, err)
 		}
 	}
+	l.live = true
 	if l.Blobs != nil {
 		l.useBlobs(l.core.Blobs()) // before a blob is put that might take their place
 	}

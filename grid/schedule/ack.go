@@ -114,10 +114,10 @@ func (c *Core) outOfLine(j *job) {
 	switch {
 	case j.state == queued:
 		c.dequeue(j)
-		j.state = delayed
+		c.set(j, delayed)
 	case j.list == &c.recovering:
 		j.leave()
-		j.state = delayed
+		c.set(j, delayed)
 		j.line.client.running--
 		c.release(j.line.client)
 	}
@@ -133,7 +133,8 @@ func (c *Core) end(j *job, outcome jobs.State, result Body) {
 	c.untie(j)
 	c.unstore(j.theBody())
 	c.setBody(j, result)
-	j.state, j.outcome, j.since = ended, outcome, c.now
+	c.become(j, ended, outcome)
+	j.since = c.now
 	c.open--
 	c.observe(Took, c.now-j.born)
 	c.write(j, endRecord)
@@ -218,7 +219,7 @@ func (c *Core) ownResult(j *job, reason, message string, last *Ended) Body {
 func (c *Core) expire(j *job) {
 	c.Counts.Expired++
 	if j.isArray() {
-		j.state = parent
+		c.set(j, parent)
 		j.rare.last = wire.ReasonExpired
 		c.endArray(j.rare.array)
 		return

@@ -65,7 +65,7 @@ func (c *Core) skipKnown(a *array) {
 func (c *Core) madeAll(a *array) {
 	if j := a.job; a.next > a.last && j.state == queued {
 		c.dequeue(j)
-		j.state = parent
+		c.set(j, parent)
 	}
 }
 
@@ -116,7 +116,7 @@ func (c *Core) cancelArray(a *array) {
 	if a.job.state == queued {
 		c.dequeue(a.job)
 	}
-	a.job.state = parent
+	c.set(a.job, parent)
 	for _, e := range slices.SortedFunc(maps.Keys(a.open), func(a, b *job) int { return cmp.Compare(a.rare.index, b.rare.index) }) {
 		c.cancel(e, "its array was asked to stop")
 	}

@@ -49,7 +49,8 @@ func (c *Core) assign(j *job, w *peer) {
 func (c *Core) begin(j *job, w *peer, id wire.GUID) *attempt {
 	a := &attempt{id: id, job: j, worker: w, began: c.now, place: len(w.running), number: int(j.attempts) + 1}
 	a.timer.job = j
-	j.state, j.run, j.since = running, a, c.now
+	c.set(j, running)
+	j.run, j.since = a, c.now
 	w.running = append(w.running, a)
 	j.line.client.running++
 	c.attempts++
@@ -114,6 +115,7 @@ func (c *Core) uncount(j *job, attemptID wire.GUID) {
 	j.rare.cutOff = wire.GUID{}
 	j.attempts--
 	j.crashes--
+	c.note(j)
 	c.write(j, func(to Record, j *job) Record { return backRecord(to, j, Attempt{Reason: "its worker has come back"}) })
 	if j.run != nil {
 		c.write(j, startRecord)
@@ -165,7 +167,8 @@ func (c *Core) delay(j *job, pause Moment) {
 	case pause <= 0:
 		c.enqueue(j, true)
 	default:
-		j.state, j.since = delayed, c.now
+		c.set(j, delayed)
+		j.since = c.now
 		c.timers.set(&r.timer, c.now+pause)
 	}
 }

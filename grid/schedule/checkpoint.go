@@ -9,7 +9,7 @@ import (
 // Snapshot is a copy of the state, to be written as the records of a checkpoint.
 type Snapshot struct {
 	epoch Record
-	caps  []Record
+	rest  []Record // caps and pauses
 	jobs  []job
 }
 
@@ -18,8 +18,11 @@ func (c *Core) Snapshot() *Snapshot {
 	s := &Snapshot{epoch: epochRecord(nil, c), jobs: make([]job, 0, len(c.jobs))}
 	for name, cl := range c.clients {
 		if cl.known {
-			s.caps = append(s.caps, capRecord(nil, name, cl.cap))
+			s.rest = append(s.rest, capRecord(nil, name, cl.cap))
 		}
+	}
+	for exec, at := range c.paused {
+		s.rest = append(s.rest, pauseRecord(nil, exec, at))
 	}
 	for j := range c.order.all {
 		copied := *j
@@ -50,7 +53,7 @@ var delivered list
 
 // Each calls write with each record until that fails, and returns its error. A record is valid until write returns. Each may run concurrently with the Core.
 func (s *Snapshot) Each(write func(record []byte) error) error {
-	for _, r := range append([]Record{s.epoch}, s.caps...) {
+	for _, r := range append([]Record{s.epoch}, s.rest...) {
 		if err := write(r); err != nil {
 			return err
 		}

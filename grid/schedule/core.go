@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/batchfleet/batchfleet/grid/wire"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // Moment is the time since the leader was started, by a monotonic clock.
@@ -40,6 +41,8 @@ type Config struct {
 	NoRecords bool       // make no records: the leader keeps nothing on disk
 	// Observe, if not nil, is called with durations, for metrics.
 	Observe func(what Span, d Moment)
+	// Moved, if not nil, is called for each job whose state changes, also while records are replayed: from 0 when it becomes known, to 0 when it is forgotten.
+	Moved func(exec string, from, to jobs.State)
 }
 
 // Span is what an observation is about.
@@ -98,6 +101,10 @@ type Core struct {
 	timers  timers
 	order   order            // of all jobs, by age
 	blobs   map[[32]byte]int // how many requests need each
+	paused  map[string]int64 // execs, and since when in Unix milliseconds
+
+	withheld map[wire.GUID]Moment // workers that are given no jobs, and when they were last connected
+	gone     map[wire.GUID]Worker // workers that were lost, until they come back
 
 	open      int    // jobs that have not ended
 	busyExecs int    // execs with jobs queued
@@ -116,6 +123,7 @@ type Core struct {
 	sweepAt      Moment
 
 	out, taken       []Effect
+	changed, told    []wire.GUID // jobs, some more than once
 	record, recorded []Record
 	buf, bufTaken    []byte // of the records
 	Counts           Counts
@@ -126,7 +134,7 @@ func New(cfg Config) *Core {
 	cfg.init()
 	return &Core{
 		cfg: cfg, jobs: map[wire.GUID]*job{}, clients: map[string]*client{}, execs: map[execKey]*exec{}, peers: map[PeerID]*peer{},
-		groups: map[groupKey]*group{}, blobs: map[[32]byte]int{},
+		groups: map[groupKey]*group{}, blobs: map[[32]byte]int{}, paused: map[string]int64{}, withheld: map[wire.GUID]Moment{}, gone: map[wire.GUID]Worker{},
 	}
 }
 
@@ -201,8 +209,13 @@ func (c *Core) Take() ([]Effect, []Record) {
 	c.taken, c.out = c.out, c.taken[:0]
 	c.recorded, c.record = c.record, c.recorded[:0]
 	c.bufTaken, c.buf = c.buf, c.bufTaken[:0]
+	c.told, c.changed = c.changed, c.told[:0]
 	return c.taken, c.recorded
 }
+
+// Changed returns the ids of jobs that have changed their state or their attempts before the last call of [Core.Take], the first change first; an id may come more than
+// once. It is valid until the next one.
+func (c *Core) Changed() []wire.GUID { return c.told }
 
 func (c *Core) emit(e Effect) {
 	if !c.replaying {

@@ -27,7 +27,8 @@ func (c *Core) deadLetter(j *job, reason string, result Body) {
 	r.dead = &deadLetter{reason: reason, result: result.Bytes}
 	r.last = wire.ReasonDeadLetter
 	c.bytes += result.memory()
-	j.state, j.outcome, j.since = dead, jobs.Failed, c.now
+	c.become(j, dead, jobs.Failed)
+	j.since = c.now
 	c.open--
 	c.write(j, deadRecord)
 	c.Counts.Dead++
@@ -59,11 +60,12 @@ func (c *Core) requeue(j *job) {
 		c.settle(j)
 	}
 	c.removeDead(j)
-	j.attempts, j.crashes, j.outcome = 0, 0, 0
+	j.attempts, j.crashes = 0, 0
 	r := j.rare
 	r.history, r.avoid, r.cutOff, r.last, r.cancel, r.opts.tie = nil, wire.GUID{}, wire.GUID{}, "", false, false
 	c.open++
 	c.enqueue(j, false)
+	j.outcome = 0
 }
 
 // Drop forgets a dead letter. It reports whether there is such a dead letter.

@@ -154,7 +154,8 @@ func (c *Core) Explain(now Moment, id wire.GUID) string {
 	case ended:
 		return c.explainEnded(j, since)
 	case queued:
-		return c.explainQueued(j)
+		_, text := c.explainQueued(j)
+		return text
 	}
 	return ""
 }
@@ -173,40 +174,51 @@ func (c *Core) explainEnded(j *job, since string) string {
 	return what + " " + since + " ago, and its client has not fetched the result"
 }
 
-func (c *Core) explainQueued(j *job) string {
+// before says how many jobs of its client and exec are before a queued job; empty for none, or if that is not known.
+func (c *Core) before(j *job) string {
+	n := c.position(j)
+	if n <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s for %s %s before it", jobs.Count(n-1, "job"), j.line.client.name, j.line.exec.key.name, jobs.Are(n-1))
+}
+
+// explainQueued returns why a queued job is not started, in a word and in a sentence.
+func (c *Core) explainQueued(j *job) (WhyCode, string) {
+	code, text := c.blocked(j)
+	if before := c.before(j); before != "" {
+		text += "; " + before
+	}
+	return code, text
+}
+
+func (c *Core) blocked(j *job) (WhyCode, string) {
 	e, cl := j.line.exec, j.line.client
-	before := ""
-	if n := c.position(j); n > 1 {
-		before = fmt.Sprintf("; %s of %s for %s before it", jobs.Count(n-1, "job"), cl.name, e.key.name)
-		if n == 2 {
-			before = strings.Replace(before, "before it", "is before it", 1)
-		} else {
-			before = strings.Replace(before, "before it", "are before it", 1)
-		}
-	}
-	if cl.results >= c.cfg.MaxResults {
-		return fmt.Sprintf("%s has %d MiB of results to fetch, at most %d: connect it", cl.name, cl.results>>20, c.cfg.MaxResults>>20) + before
-	}
-	if cl.running >= cl.cap {
-		return fmt.Sprintf("%s runs %s, as many as it may (%d)", cl.name, jobs.Count(cl.running, "job"), cl.cap) + before
+	switch {
+	case c.paused[e.key.name] != 0:
+		return WhyPaused, e.key.name + " is paused: resume it"
+	case cl.results >= c.cfg.MaxResults:
+		return WhyQueued, fmt.Sprintf("%s has %d MiB of results to fetch, at most %d: connect it", cl.name, cl.results>>20, c.cfg.MaxResults>>20)
+	case cl.running >= cl.cap:
+		return WhyQueued, fmt.Sprintf("%s runs %s, as many as it may (%d)", cl.name, jobs.Count(cl.running, "job"), cl.cap)
 	}
 	var matching, running, draining int
 	for _, p := range c.peers {
 		if p.group != nil && p.group.takes(e.key) {
 			matching++
 			running += len(p.running)
-			if p.draining {
+			if p.draining || p.withheld {
 				draining++
 			}
 		}
 	}
-	if matching == 0 {
-		return fmt.Sprintf("no worker takes %s%s: %s", wire.AssignPrefix, e.key.name, c.patterns(e)) + before
+	switch {
+	case matching == 0:
+		return WhyNoWorker, fmt.Sprintf("no worker takes %s%s: %s", wire.AssignPrefix, e.key.name, c.patterns(e))
+	case draining == matching:
+		return WhyDraining, fmt.Sprintf("%s would take it, and all of them are stopping, or are given no jobs", jobs.Count(matching, "worker"))
 	}
-	if draining == matching {
-		return fmt.Sprintf("%s would take it, and all of them are stopping", jobs.Count(matching, "worker")) + before
-	}
-	return fmt.Sprintf("%s would take it, with %s running, and none has a free slot", jobs.Count(matching, "worker"), jobs.Count(running, "job")) + before
+	return WhyNoSlot, fmt.Sprintf("%s would take it, with %s running, and none has a free slot", jobs.Count(matching, "worker"), jobs.Count(running, "job"))
 }
 
 // patterns returns which patterns the connected workers have, as text.

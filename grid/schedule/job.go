@@ -95,6 +95,12 @@ type Attempt struct {
 	ended  *Ended // what its worker has sent; nil for a lost one, and in a history
 }
 
+// Reasons of attempts that were lost, and have not failed: all but the one for a worker that says nothing of its jobs begin with LostPrefix.
+const (
+	LostPrefix    = "its worker "
+	ReasonTooLong = "it took too long"
+)
+
 // maxHistory is how many of a job's last attempts are kept.
 const maxHistory = 10
 
@@ -188,11 +194,12 @@ func (c *Core) unstore(b Body) {
 // add adds a job to the state.
 func (c *Core) add(j *job) {
 	c.jobs[j.id] = j
-	c.order.add(j)
+	c.order.add(j, c.bornMs(j))
 	j.line.jobs++
 	if j.isOpen() {
 		c.open++
 	}
+	c.moved(j, 0)
 }
 
 // bornMs returns when a job was submitted, in Unix milliseconds, as the Job API shows it.
@@ -205,6 +212,8 @@ func (c *Core) forget(j *job) {
 	c.unstore(j.theBody())
 	c.setBody(j, Body{})
 	delete(c.jobs, j.id)
-	c.order.gone(j)
+	before := j.jobState()
+	c.order.gone(j, c.bornMs)
+	c.moved(j, before)
 	c.leaveLine(j.line)
 }

@@ -71,7 +71,8 @@ func (c *Core) leaveLine(l *line) {
 // enqueue puts a job into its line, before or behind the others of its priority.
 func (c *Core) enqueue(j *job, front bool) {
 	l := j.line
-	j.state, j.since = queued, c.now
+	c.set(j, queued)
+	j.since = c.now
 	lane := l.lane(j.options().priority)
 	if front {
 		lane.pushFront(j)

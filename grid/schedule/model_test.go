@@ -33,6 +33,7 @@ type world struct {
 	workers map[PeerID]*simWorker
 	jobs    map[wire.GUID]*simJob
 	order   []*simJob
+	tallies map[*Core]tally
 	last    map[string][2]int64 // of a client, exec and priority: seq and index of the newest first attempt
 }
 
@@ -88,6 +89,7 @@ func TestP1G30RandomHistories(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := &world{
 			T: t, rand: r, clients: map[PeerID]*simClient{}, workers: map[PeerID]*simWorker{}, jobs: map[wire.GUID]*simJob{}, last: map[string][2]int64{},
+			tallies: map[*Core]tally{},
 		}
 		w.cfg = Config{
 			Epoch: time.Unix(1_800_000_000, 0), ResultWindow: rapid.SampledFrom([]int{1, 200, 1 << 20}).Draw(r, "window"), MaxAttempts: rapid.IntRange(1, 4).Draw(r, "attempts"),
@@ -101,7 +103,7 @@ func TestP1G30RandomHistories(t *testing.T) {
 			"submit": w.submit, "submit 2": w.submit, "submit 3": w.submit, "submit again": w.submitAgain, "credit": w.credit, "credit 2": w.credit, "credit 3": w.credit,
 			"accept": w.accept, "accept 2": w.accept, "renew": w.renew, "end": w.end, "end 2": w.end, "end 3": w.end, "end again": w.endAgain, "stranger": w.stranger,
 			"hand back": w.handBack, "drain": w.drain, "cancel": w.cancelJob, "requeue": w.requeue, "drop": w.drop, "tick": w.tick, "tick 2": w.tick,
-			"delivered": w.delivered, "sync": w.sync, "crash": w.crash, "checkpoint": w.checkpoint, "replay": w.replayed, "": func(*rapid.T) { w.settle() },
+			"pause": w.pause, "resume": w.resume, "withhold": w.withhold, "delivered": w.delivered, "sync": w.sync, "crash": w.crash, "checkpoint": w.checkpoint, "replay": w.replayed, "": func(*rapid.T) { w.settle() },
 		})
 		w.finish()
 	})
@@ -113,7 +115,11 @@ func (w *world) Fatalf(format string, args ...any) { w.rand.Helper(); w.rand.Fat
 func (w *world) core() *Core {
 	cfg := w.cfg
 	cfg.Random = rand.New(rand.NewPCG(1, 2))
-	return New(cfg)
+	counted := tally{}
+	cfg.Moved = counted.moved
+	c := New(cfg)
+	w.tallies[c] = counted
+	return c
 }
 
 // settle carries out what the Core wants, and looks at what it has become.
@@ -127,6 +133,7 @@ func (w *world) settle() {
 		w.carryOut(e)
 	}
 	audit(w, w.c)
+	w.auditTally(w.c)
 }
 
 func (w *world) keep() []Effect {
@@ -167,6 +174,12 @@ func (w *world) assigned(e Effect) {
 	s := w.workers[e.Peer]
 	if s == nil || s.draining {
 		w.Fatalf("a job was assigned to a worker that is not there, or stopping")
+	}
+	if w.c.paused[e.Exec] != 0 {
+		w.Fatalf("D-06: a job of %s was assigned, which is paused", e.Exec)
+	}
+	if _, ok := w.c.withheld[s.guid]; ok {
+		w.Fatalf("D-05: a job was assigned to a worker that is to be given none")
 	}
 	s.assigned++
 	if s.assigned > s.granted {
@@ -271,6 +284,8 @@ func records(c *Core) (all [][]byte) {
 func (w *world) replayed(*rapid.T) {
 	w.settle()
 	old := dump(w.c)
+	w.paused(records(w.c))
+	w.paused(slices.Concat(w.before, w.journal))
 	again := w.replay(slices.Concat(w.before, w.journal))
 	w.same("the journal", old, dump(again))
 	for range 2 {
@@ -327,6 +342,8 @@ func (w *world) replay(all [][]byte) *Core {
 	c.Recovered(0)
 	c.Take()
 	audit(w, c)
+	w.auditTally(c)
+	delete(w.tallies, c)
 	return c
 }
 
@@ -348,6 +365,7 @@ func (w *world) crash(t *rapid.T) {
 	old := w.c
 	w.replay(slices.Concat(w.before, w.journal)) // which looks at it
 	w.cfg.Epoch, w.now = w.cfg.Epoch.Add(w.now), 0
+	delete(w.tallies, w.c)
 	w.c = w.core()
 	for _, r := range slices.Concat(w.before, w.journal) {
 		if err := w.c.Replay(r); err != nil {

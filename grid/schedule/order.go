@@ -10,27 +10,51 @@ import (
 // they are shown.
 type order struct {
 	jobs    []*job
-	last    uint64 // seq of the newest job that there was
-	missing int    // of jobs that are no longer known
+	oldest  []int64 // when the oldest job of each chunk was submitted, in Unix milliseconds
+	last    uint64  // seq of the newest job that there was
+	missing int     // of jobs that are no longer known
 }
 
-func (o *order) add(j *job) {
+// chunk is how many jobs have one place in order.oldest.
+const chunk = 1024
+
+func (o *order) add(j *job, ms int64) {
 	o.last++
 	j.seq = o.last
-	o.jobs = append(o.jobs, j)
+	o.append(j, ms)
 }
 
-// gone notes that a job is no longer known. It leaves once most of those that are here are not.
-func (o *order) gone(j *job) {
+func (o *order) append(j *job, ms int64) {
+	if len(o.jobs)%chunk == 0 {
+		o.oldest = append(o.oldest, ms)
+	}
+	o.jobs = append(o.jobs, j)
+	last := &o.oldest[len(o.oldest)-1]
+	*last = min(*last, ms)
+}
+
+// before returns a number of jobs that is at most to: those behind it up to to were all submitted at a time or later. Jobs of an array are as old as
+// the array, and made later.
+func (o *order) before(to int, untilMs int64) int {
+	for to > 0 && o.oldest[(to-1)/chunk] >= untilMs {
+		to = (to - 1) / chunk * chunk
+	}
+	return to
+}
+
+// gone notes that a job is no longer known. It leaves once most of those that are here are not. ms is as for add.
+func (o *order) gone(j *job, ms func(*job) int64) {
 	j.state = 0
 	if o.missing++; o.missing <= 1024 || o.missing <= len(o.jobs)/2 {
 		return
 	}
-	kept := make([]*job, 0, len(o.jobs)-o.missing)
-	for j := range o.all {
-		kept = append(kept, j)
+	before := o.jobs
+	o.jobs, o.oldest, o.missing = make([]*job, 0, len(before)-o.missing), nil, 0
+	for _, j := range before {
+		if j.state != 0 {
+			o.append(j, ms(j))
+		}
 	}
-	o.jobs, o.missing = kept, 0
 }
 
 // all calls yield for each job, the oldest first.

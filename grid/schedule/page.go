@@ -10,10 +10,10 @@ import (
 // maxLook is how many jobs one call of Jobs reads.
 const maxLook = 20_000
 
-// Jobs calls show with the jobs that want accepts, newest first, until show returns false. Position is 0 for the newest jobs, or the value that an earlier
+// Jobs calls show with the jobs that want accepts and that were submitted before a time, in Unix milliseconds (0 for any), newest first, until show returns false. Position is 0 for the newest jobs, or the value that an earlier
 // call has returned, to go on behind the jobs of that call. It returns 0 at the end. A call reads a limited number of jobs, so it may show few although
 // there are more.
-func (c *Core) Jobs(position uint64, want func(*Info) bool, show func(Info) bool) (next uint64) {
+func (c *Core) Jobs(position uint64, untilMs int64, want func(*Info) bool, show func(Info) bool) (next uint64) {
 	o := &c.order
 	to := len(o.jobs)
 	var last *job // that was looked at
@@ -24,14 +24,20 @@ func (c *Core) Jobs(position uint64, want func(*Info) bool, show func(Info) bool
 			_, to = o.run(to, c.bornMs)
 		}
 	}
-	for looked := 0; to > 0; {
+	for looked := 0; ; {
+		if last == nil && untilMs != 0 {
+			to = o.before(to, untilMs)
+		}
+		if to == 0 {
+			return 0
+		}
 		from, _ := o.run(to-1, c.bornMs)
 		run := o.sorted(from, to)
 		if last != nil {
 			run = run[slices.Index(run, last)+1:]
 		}
 		for _, j := range run {
-			if j.state != 0 {
+			if j.state != 0 && (untilMs == 0 || c.bornMs(j) < untilMs) {
 				if info := c.info(j); want(&info) && !show(info) {
 					return j.seq
 				}
@@ -43,7 +49,6 @@ func (c *Core) Jobs(position uint64, want func(*Info) bool, show func(Info) bool
 		}
 		to, last = from, nil
 	}
-	return 0
 }
 
 // Dead calls show with the dead letters, oldest first, until it returns false.
@@ -55,17 +60,27 @@ func (c *Core) Dead(show func(Info) bool) {
 	}
 }
 
+// DeadByExec counts the dead letters.
+func (c *Core) DeadByExec() map[string]int {
+	n := map[string]int{}
+	for _, j := range c.dead {
+		n[j.line.exec.key.name]++
+	}
+	return n
+}
+
 // Worker is what is known of a worker.
 type Worker struct {
-	Peer     PeerID
+	Peer     PeerID // 0 for one that was lost
 	ID       wire.GUID
 	Host     string
 	Pattern  string
 	Running  []wire.GUID
 	Credit   int
 	Limit    int
-	Draining bool
-	Since    Moment
+	Draining bool   // it takes no more jobs: by itself, or since that was asked for
+	Since    Moment // when it has connected
+	Seen     Moment // when it was lost; now if it is connected
 }
 
 // Workers returns the connected workers, by host.
@@ -75,11 +90,7 @@ func (c *Core) Workers() []Worker {
 		if p.group == nil {
 			continue
 		}
-		w := Worker{Peer: p.id, ID: p.worker, Host: p.host, Pattern: p.group.key.pattern, Credit: p.credit, Limit: p.limit, Draining: p.draining, Since: p.since}
-		for _, a := range p.running {
-			w.Running = append(w.Running, a.job.id)
-		}
-		all = append(all, w)
+		all = append(all, c.workerOf(p))
 	}
 	slices.SortFunc(all, func(a, b Worker) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Peer, b.Peer)) })
 	return all
@@ -90,6 +101,7 @@ type ExecInfo struct {
 	Name   string
 	Queued int
 	Oldest Moment // how long its oldest job has waited
+	Born   Moment // when the oldest of those that are next was submitted
 }
 
 // Execs returns the execs with jobs queued, by name.
@@ -102,13 +114,13 @@ func (c *Core) Execs() []ExecInfo {
 			}
 			i := byName[e.key.name]
 			if i == nil {
-				i = &ExecInfo{Name: e.key.name}
+				i = &ExecInfo{Name: e.key.name, Born: c.now}
 				byName[e.key.name] = i
 			}
 			i.Queued += l.n
 			for _, lane := range l.lanes {
 				if lane.first != nil {
-					i.Oldest = max(i.Oldest, c.now-lane.first.since)
+					i.Oldest, i.Born = max(i.Oldest, c.now-lane.first.since), min(i.Born, lane.first.born)
 				}
 			}
 		}

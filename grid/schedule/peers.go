@@ -31,6 +31,7 @@ type peer struct {
 	index    int // in group.free, from 1; 0 if it is not there
 	turn     uint64
 	draining bool
+	withheld bool // a person has asked that it is given no jobs
 	offences int
 }
 
@@ -72,6 +73,7 @@ func (c *Core) Gone(now Moment, id PeerID) {
 		c.sessionGone(p)
 		return
 	}
+	c.lose(p)
 	c.removeWorker(p)
 	slices.SortFunc(p.running, func(a, b *attempt) int { return cmp.Compare(a.job.seq, b.job.seq) })
 	for i, a := range p.running {

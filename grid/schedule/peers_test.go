@@ -354,6 +354,9 @@ func (w *world) finish() {
 		w.c.Gone(w.now, id)
 	}
 	w.workers, w.clients = map[PeerID]*simWorker{}, map[PeerID]*simClient{}
+	for _, exec := range simExecs {
+		w.c.Resume(w.now, exec)
+	}
 	for _, name := range simClients {
 		cl := &simClient{id: w.peer(), name: name, resultAck: true}
 		w.clients[cl.id] = cl

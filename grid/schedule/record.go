@@ -27,6 +27,7 @@ const (
 	recArray     = 11 // how far an array has come; only in a checkpoint
 	recEpoch     = 12
 	recWaited    = 13
+	recPause     = 14
 )
 
 // write adds a record of a job for [Core.Take].
@@ -182,6 +183,11 @@ func arrayRecord(r Record, j *job) Record {
 
 func capRecord(r Record, client string, n int) Record {
 	return r.kind(recCap).text(client).number(int64(n))
+}
+
+// pauseRecord has the exec that was paused, and when, in Unix milliseconds; 0 if that has ended.
+func pauseRecord(r Record, exec string, at int64) Record {
+	return r.kind(recPause).text(exec).number(at)
 }
 
 // epochRecord has the time that the moments of the records after it are counted from.

@@ -38,6 +38,10 @@ func (c *Core) Replay(record []byte) error {
 		}
 	case recArray:
 		c.replayArray(&r)
+	case recPause:
+		if name, at := r.text(), r.number(); !r.bad {
+			c.setPaused(name, at)
+		}
 	case recWaited:
 		c.haveWaited(Moment(r.small(int64(maxMoment))))
 	default:
@@ -121,7 +125,8 @@ func (c *Core) placed(id wire.GUID, p place) *job {
 
 // runs records that a job was running when an earlier leader ended.
 func (c *Core) runs(j *job) {
-	j.state, j.since = running, c.now
+	c.set(j, running)
+	j.since = c.now
 	c.recovering.pushBack(j)
 	j.line.client.running++
 }

@@ -118,6 +118,7 @@ func (c *Core) sweep() {
 			c.sweepList(&s.sent)
 		}
 	}
+	c.sweepWorkers()
 }
 
 func (c *Core) sweepList(l *list) {

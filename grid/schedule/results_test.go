@@ -104,7 +104,7 @@ func TestG30PagesShowEachJobOnce(t *testing.T) {
 	var before Info
 	for position := uint64(0); ; {
 		n := 0
-		position = s.Jobs(position, func(*Info) bool { return true }, func(i Info) bool {
+		position = s.Jobs(position, 0, func(*Info) bool { return true }, func(i Info) bool {
 			if seen[i.ID] || before.ID != (wire.GUID{}) && (i.Born > before.Born || i.Born == before.Born && i.ID.String() > before.ID.String()) {
 				t.Errorf("%s after %s", i.ID, before.ID)
 			}

@@ -42,7 +42,7 @@ func (c *Core) due(t *timer) {
 		c.lost(a, "its worker did not say that it still runs", false)
 	case a != nil && t == &a.timer && !a.worker.features.accept:
 		c.Counts.LeaseExpired++
-		c.lost(a, "it took too long", false)
+		c.lost(a, ReasonTooLong, false)
 	case a != nil && t == &a.timer:
 		c.Counts.NotAccepted++
 		c.lost(a, "its worker did not accept it", false)

@@ -77,7 +77,7 @@ func (f *free) Pop() any {
 
 // place puts a worker where it belongs in its group, after its credit or the number of its jobs has changed.
 func (c *Core) place(p *peer) {
-	switch can := p.credit > 0 && !p.draining && c.peers[p.id] == p; {
+	switch can := p.credit > 0 && !p.draining && !p.withheld && c.peers[p.id] == p; {
 	case can && p.index > 0:
 		heap.Fix(&p.group.free, p.index-1)
 	case can:
@@ -102,7 +102,7 @@ func (c *Core) join(e *exec) {
 }
 
 func (c *Core) joinGroup(e *exec, g *group) {
-	if !g.takes(e.key) {
+	if c.paused[e.key.name] != 0 || !g.takes(e.key) {
 		return
 	}
 	m := &member{group: g, exec: e}
@@ -170,6 +170,8 @@ func (c *Core) WorkerHello(now Moment, id PeerID, info WorkerInfo) {
 	if p.host == "" {
 		p.host = info.ID.String()
 	}
+	_, p.withheld = c.withheld[info.ID]
+	delete(c.gone, info.ID)
 	c.peers[id] = p
 	p.group = c.groupOf(groupKey{info.Pattern, p.features.array})
 	p.group.workers++
