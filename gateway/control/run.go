@@ -153,4 +153,7 @@ func (c *Control) forget(ctx context.Context) {
 	if _, err := c.Queue.ForgetRevoked(ctx); err != nil {
 		c.Log.WarnContext(ctx, "cannot drop revoked tokens that have expired", "err", err)
 	}
+	if err := c.Queue.FoldHours(ctx); err != nil {
+		c.Log.WarnContext(ctx, "cannot add the jobs of hours that are over to the totals", "err", err)
+	}
 }

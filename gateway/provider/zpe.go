@@ -59,7 +59,7 @@ func (z *ZPE) List(ctx context.Context, q jobapi.Query) (jobapi.Page, error) {
 	if q.Type != "" && q.Type != zpeType && !z.Others {
 		return jobapi.Page{}, nil
 	}
-	ask := queue.ListQuery{Limit: q.Limit, Cursor: q.Cursor, Others: z.Others}
+	ask := queue.ListQuery{Limit: q.Limit, Cursor: q.Cursor, Others: z.Others, Until: q.Until}
 	for word, state := range zpeStates {
 		if state == q.Status {
 			ask.State = word

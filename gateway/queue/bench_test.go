@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ func BenchmarkLeaseFinish(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("queued=%d", n), func(b *testing.B) {
 			fill(b, n)
+			r.do("CONFIG", "RESETSTAT")
 			for b.Loop() {
 				g, err := r.Lease(r.ctx(), w1, queue.LeaseRequest{Renews: true})
 				if err != nil || g.Job == "" {
@@ -46,6 +48,7 @@ func BenchmarkLeaseFinish(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+			b.ReportMetric(inScripts(r)/float64(b.N), "µs-in-scripts/job")
 			if n < 1_000_000 {
 				return
 			}
@@ -56,6 +59,20 @@ func BenchmarkLeaseFinish(b *testing.B) {
 			b.ReportMetric(time.Since(began).Seconds(), "s/fsck")
 		})
 	}
+}
+
+// inScripts returns how many microseconds the scripts have taken in Redis.
+func inScripts(r *rig) (us float64) {
+	r.Helper()
+	for line := range strings.SplitSeq(r.do("INFO", "commandstats"), "\r\n") {
+		if stat, ok := strings.CutPrefix(line, "cmdstat_evalsha:"); ok {
+			var calls int
+			if _, err := fmt.Sscanf(stat, "calls=%d,usec=%f", &calls, &us); err != nil {
+				r.Fatal(stat, err)
+			}
+		}
+	}
+	return us
 }
 
 // BenchmarkList shows whether the number of jobs matters: a first page, and one

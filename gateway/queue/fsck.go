@@ -45,7 +45,7 @@ func (q *Queue) Fsck(ctx context.Context, repair bool) (Report, error) {
 	}
 	// The places come before the statuses: a job that is queued then and in no
 	// place has either moved or is lost.
-	for _, step := range []func(context.Context) error{f.index, f.delay, f.queue, f.dead, f.lists, f.statuses, f.strayEntries, f.searchLists, f.findLost} {
+	for _, step := range []func(context.Context) error{f.index, f.delay, f.queue, f.dead, f.lists, f.statuses, f.strayEntries, f.searchLists, f.findLost, f.scopes} {
 		if err := step(ctx); err != nil {
 			return f.report, fmt.Errorf("check jobs: %w", err)
 		}

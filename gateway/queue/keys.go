@@ -54,6 +54,22 @@ func listKey(state string, others bool) string {
 	return "zpe:jobs:" + state
 }
 
+// countsKey is a HASH of how many jobs came and ended, in all and by the hour.
+func countsKey(others bool) string {
+	if others {
+		return "zpe:other_counts"
+	}
+	return "zpe:counts"
+}
+
+// changesKey is a STREAM of the ids of jobs that have changed.
+func changesKey(others bool) string {
+	if others {
+		return "zpe:other_changes"
+	}
+	return "zpe:changes"
+}
+
 func payloadKey(id jobs.ID) string     { return "zpe:payload:" + string(id) }
 func statusKey(id jobs.ID) string      { return "zpe:status:" + string(id) }
 func leaseKey(id jobs.ID) string       { return "zpe:lease:" + string(id) }

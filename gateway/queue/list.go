@@ -39,6 +39,8 @@ type ListQuery struct {
 	Others bool   // the jobs of all kinds but zpe, instead of those of zpe
 	Limit  int    // 1 to MaxList
 	Cursor string // the next of an earlier page, of any State; empty for the first
+	// Until selects those that were created before. The list begins there, at no cost; zero for the newest.
+	Until time.Time
 }
 
 // List returns jobs, the newest first: by the millisecond they were created in,
@@ -63,6 +65,7 @@ func (q *Queue) List(ctx context.Context, lq ListQuery) (page []Job, next string
 	if err != nil {
 		return nil, "", err
 	}
+	after, id = earlier(after, id, lq.Until)
 	ctx, cancel := q.bounded(ctx)
 	defer cancel()
 	a, err := q.run(ctx, "list jobs", pageScript, keys, after, id, lq.Limit+1, 0, lq.Limit+1)
@@ -121,6 +124,20 @@ func parseCursor(s string) (ms, id string, err error) {
 		return "", "", ErrCursor
 	}
 	return ms, id, nil
+}
+
+// earlier returns the place of a cursor, or that before which jobs were created until a moment, whichever comes later in
+// the list.
+func earlier(ms, id string, until time.Time) (string, string) {
+	if until.IsZero() {
+		return ms, id
+	}
+	// Those of the millisecond in which the moment lies have begun before it.
+	most := max(0, until.Add(time.Millisecond-1).UnixMilli())
+	if at, _ := strconv.ParseInt(ms, 10, 64); at < most {
+		return ms, id
+	}
+	return strconv.FormatInt(most, 10), ""
 }
 
 // unlistLimit is how many entries one script looks at: Redis serves no other call

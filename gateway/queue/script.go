@@ -36,6 +36,8 @@ var (
 	pageScript       = script{Script: redisdb.PageScript}
 	unlistScript     = newScript("list", "unlist")
 	unlistDeadScript = newScript("unlistdead")
+	countScript      = newScript("list", "count")
+	hoursScript      = newScript("hours")
 	checkScript      = newScript("check")
 	fsckScript       = newScript("list", "retry", "fsck")
 )

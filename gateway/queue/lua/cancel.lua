@@ -5,13 +5,16 @@
 -- KEYS  1 zpe:status:ID   2 zpe:delay   3 zpe:lease:ID   4 zpe:cancels
 -- ARGV  1 id   2 now, RFC 3339   3 ttl of results in ms   4 how long gateways look back for it, in ms
 -- Returns {'ok'} | {'ended', status} | {'unknown'}
-local job = call('HMGET', KEYS[1], 'status', 'detail', 'cancel_requested')
+local job = call('HMGET', KEYS[1], 'status', 'detail', 'cancel_requested', 'kind')
 local status = job[1]
 if not status then return {'unknown'} end
 if status == 'failed' and job[2] == 'canceled' then return {'ended', 'canceled'} end
 if status == 'finished' or status == 'failed' then return {'ended', status} end
 if call('EXISTS', KEYS[3]) == 1 then
-  if job[3] ~= '1' then call('HSET', KEYS[1], 'cancel_requested', '1', 'updated_at', ARGV[2]) end
+  if job[3] ~= '1' then
+    call('HSET', KEYS[1], 'cancel_requested', '1', 'updated_at', ARGV[2])
+    tell(job[4], ARGV[1])
+  end
   -- By the clock that all gateways share, for those that hold a heartbeat of its worker.
   local time = call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)

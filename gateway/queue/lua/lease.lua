@@ -29,14 +29,14 @@ local function held_still(id, lease_id, worker)
 end
 
 -- earlier returns what an earlier call with the same request id has got, as far as it is held:
--- the answer to that may have been lost.
+-- the answer to that may have been lost. several is whether that has got more than one.
 local function earlier(asked, worker)
   local was, got = call('HMGET', asked, 'job_id', 'lease_id', 'more'), {'leases'}
   if was[1] then
     got[2] = held_still(was[1], was[2], worker)
     for id, lease_id in string.gmatch(was[3] or '', '(%S+) (%S+)') do got[#got + 1] = held_still(id, lease_id, worker) end
   end
-  return got
+  return got, was[3]
 end
 
 -- room returns how many more leases a worker may hold, if that is fewer than wanted. What ended
@@ -68,12 +68,13 @@ local function in_turn(kinds)
   return some, tonumber(last[2] or nil) or 0
 end
 
--- look reads what several entries need.
+-- look reads what several entries need: the payload of entry i is at place 2i - 1 of texts, and how often it has run
+-- behind it.
 local function look(ids)
-  local payloads, retries, leases = {}, {}, {}
-  for i, id in ipairs(ids) do payloads[i], retries[i], leases[i] = key('payload', id), key('retry_count', id), key('lease', id) end
+  local texts, leases = {}, {}
+  for i, id in ipairs(ids) do texts[2 * i - 1], texts[2 * i], leases[i] = key('payload', id), key('retry_count', id), key('lease', id) end
   return {
-    payloads = call('MGET', unpack(payloads)), retries = call('MGET', unpack(retries)),
+    texts = call('MGET', unpack(texts)),
     leased = call('EXISTS', unpack(leases)) > 0, delays = call('ZMSCORE', 'zpe:delay', unpack(ids)),
   }
 end
@@ -86,7 +87,7 @@ end
 -- grant hands one entry of a queue out, and returns nothing if it is not to be run.
 local function grant(e, worker, id, kind, seen, i, lease_id)
   local status = redis.pcall('HMGET', key('status', id), 'status', 'detail', 'created_at', 'kind', 'first_leased_at', 'failures')
-  local payload, retries = seen.payloads[i], seen.retries[i] or '0'
+  local payload, retries = seen.texts[2 * i - 1], seen.texts[2 * i] or '0'
   if status.err then
     -- Somebody else's key has the job's name. People must look; the next job need not wait.
     put('LPUSH', 'dlq', kind, id)
@@ -108,13 +109,13 @@ local function grant(e, worker, id, kind, seen, i, lease_id)
     end
     become(status, id, 'started', '', at, kept, unpack(fields))
     call('PEXPIRE', key('payload', id), kept)
-    if seen.retries[i] then call('PEXPIRE', key('retry_count', id), kept) end
+    if seen.texts[2 * i] then call('PEXPIRE', key('retry_count', id), kept) end
     return {id, payload, lease_id, ARGV[e + 4], ARGV[e + 5], retries, builtin(kind) and '' or kind, status[6] or '0'}
   end
 end
 
 -- keep writes down what a call has got.
-local function keep(e, worker, got, asked, held)
+local function keep(e, worker, got, asked, held, several)
   local index, ids, more = {}, {}, {}
   for i = 2, #got do
     local id = got[i][1]
@@ -127,14 +128,14 @@ local function keep(e, worker, got, asked, held)
   call('SADD', held, unpack(ids))
   call('PEXPIRE', held, kept)
   call('HSET', asked, 'job_id', ids[1], 'lease_id', got[2][3])
-  if #more > 0 then call('HSET', asked, 'more', table.concat(more, ' ')) else call('HDEL', asked, 'more') end
+  if #more > 0 then call('HSET', asked, 'more', table.concat(more, ' ')) elseif several then call('HDEL', asked, 'more') end
   call('PEXPIRE', asked, ARGV[e + 6])
 end
 
 local function lease(e, worker)
   local asked, held = key('lease_req', worker .. ':' .. ARGV[e + 3]), key('worker_leases', worker)
   -- What an earlier call got counts even while no new job is handed out.
-  local got = earlier(asked, worker)
+  local got, several = earlier(asked, worker)
   if #got > 1 then return got end
   if call('HGET', 'zpe:ops', 'dequeue_enabled') == '0' then return {'off', worker} end
   local kinds_n, wanted = tonumber(ARGV[e + 7]), tonumber(ARGV[e + 8])
@@ -161,7 +162,7 @@ local function lease(e, worker)
         for j = #ids, i, -1 do put('RPUSH', 'queue', kind, ids[j]) end
         break
       end
-      local one = not unfit(e, kind, seen.payloads[i]) and attempt(grant, e, worker, id, kind, seen, i, ARGV[e + 9 + kinds_n + #got])
+      local one = not unfit(e, kind, seen.texts[2 * i - 1]) and attempt(grant, e, worker, id, kind, seen, i, ARGV[e + 9 + kinds_n + #got])
       if one == false then
         aside[#aside + 1] = {kind, id}
         left = left - 1
@@ -187,7 +188,7 @@ local function lease(e, worker)
     call('PEXPIRE', 'zpe:turns', kept)
   end
   if #got > 1 then
-    keep(e, worker, got, asked, held)
+    keep(e, worker, got, asked, held, several)
     return got
   end
   return met or (kinds[1] and #aside == 0 and {'again'} or {'none', worker})

@@ -41,10 +41,37 @@ local function enlist_now(id, from, to, created, at)
   end
   redis.pcall('ZADD', to, score or born(created) or born(at), id)
 end
+-- tell puts jobs that have changed into the feed of their scope: zpe, or all other kinds. tally counts what came
+-- and ended there, by the hour. What another program has written to these keys keeps no job from moving.
+-- Feeds keep some 10 000 entries: see queue/feed.go. To trim costs more than all else here, so it is done in one
+-- millisecond of a hundred.
+local function feed_of(kind) return builtin(kind) and 'zpe:changes' or 'zpe:other_changes' end
+local function counts_of(kind) return builtin(kind) and 'zpe:counts' or 'zpe:other_counts' end
+local function tell_now(feed, ids)
+  local at = redis.pcall('XADD', feed, '*', 'ids', ids)
+  if type(at) == 'string' and string.find(at, '00-', 1, true) then redis.pcall('XTRIM', feed, 'MAXLEN', '~', 10000) end
+end
+local function tally_now(counts, field, n) redis.pcall('HINCRBY', counts, field, n) end
+-- outcome returns the word by which the end of a job is counted, or nothing if it has not ended.
+local function outcome(status, detail)
+  if status == 'finished' then return 'succeeded' end
+  if status == 'failed' then return detail == 'canceled' and 'canceled' or 'failed' end
+end
 -- enlist is enlist_now, or has move_all do it after together was called. A script about
 -- several jobs moves them with fewer commands in this way.
-local moves
-local function together() moves = {} end
+local moves, told, tallied
+local function together() moves, told, tallied = {}, {}, {} end
+local function tell(kind, id)
+  local feed = feed_of(kind)
+  if not moves then return tell_now(feed, id) end
+  told[feed] = told[feed] and told[feed] .. ' ' .. id or id
+end
+local function tally(kind, word, at)
+  local counts, field = counts_of(kind), string.sub(at, 1, 13) .. ' ' .. word
+  if not moves then return tally_now(counts, field, 1) end
+  tallied[counts] = tallied[counts] or {}
+  tallied[counts][field] = (tallied[counts][field] or 0) + 1
+end
 local function enlist(id, from, to, created, at)
   if not moves then return enlist_now(id, from, to, created, at) end
   moves[#moves + 1] = {id = id, from = from, to = to, created = created, at = at}
@@ -81,11 +108,15 @@ local function move_all()
       redis.pcall('ZADD', to, unpack(add))
     end
   end
+  for feed, ids in pairs(told) do tell_now(feed, ids) end
+  for counts, fields in pairs(tallied) do
+    for field, n in pairs(fields) do tally_now(counts, field, n) end
+  end
 end
 -- known reads what become must know of a job, for those that have not read it yet.
 local function known(id) return call('HMGET', key('status', id), 'status', 'detail', 'created_at', 'kind') end
 -- become makes a job something else: its status, its place in the lists and how
--- long it is kept. Every script that changes a status does it by this. was has the
+-- long it is kept. It is counted if it ends, and told to those who read the feed. Every script that changes a status does it by this. was has the
 -- status, the detail, the time of creation and the kind until now. More fields of the
 -- status may follow.
 local function become(was, id, word, detail, at, ttl, ...)
@@ -93,4 +124,7 @@ local function become(was, id, word, detail, at, ttl, ...)
   call('HSET', hash, 'status', word, 'detail', detail, 'updated_at', at, ...)
   call('PEXPIRE', hash, ttl)
   enlist(id, list_of(was[1], was[2], was[4]), list_of(word, detail, was[4]), was[3], at)
+  tell(was[4], id)
+  local how = outcome(word, detail)
+  if how and how ~= outcome(was[1], was[2]) then tally(was[4], how, at) end
 end

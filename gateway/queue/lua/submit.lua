@@ -32,6 +32,7 @@ else
   become({'queued', '', nil, ARGV[8]}, ARGV[1], 'queued', '', ARGV[3], ARGV[4], 'created_at', ARGV[3], 'kind', ARGV[8])
 end
 put('LPUSH', 'queue', ARGV[8], ARGV[1])
+tally(ARGV[8], 'in', ARGV[3])
 if KEYS[5] then
   call('HSET', KEYS[5], 'job_id', ARGV[1], 'digest', ARGV[6])
   call('PEXPIRE', KEYS[5], ARGV[7])
