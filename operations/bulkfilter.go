@@ -1,14 +1,8 @@
 package operations
 
 import (
-	"cmp"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/batchfleet/batchfleet/jobapi"
 	"github.com/batchfleet/batchfleet/jobs"
@@ -48,41 +42,27 @@ func (f *bulkFilter) shown() shownFilter {
 	}
 }
 
-// Limits of a filter.
-const (
-	maxWorker = 256 // bytes
-	maxText   = 200 // characters
-)
+// maxWorker is how long the name of a worker is shown, in bytes.
+const maxWorker = 256
 
-var filterPatterns = sync.OnceValue(func() map[string]*regexp.Regexp {
-	return map[string]*regexp.Regexp{
-		"kind":      regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`),
-		"id_prefix": regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`),
-		"error":     regexp.MustCompile(`^[0-9a-f]{16}$`),
-	}
-})
+var bulkKind = jobs.Form(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
 // selection returns the jobs that are meant, as of now.
 func (f *bulkFilter) selection(in jobapi.Jobs, do bulkAction, now time.Time) (*selection, error) {
-	fields := []struct{ name, value string }{
-		{"status", f.Status}, {"kind", f.Kind}, {"worker", f.Worker}, {"id_prefix", f.IDPrefix}, {"error", f.Error}, {"since", f.Since}, {"until", f.Until}, {"q", f.Text},
-	}
-	given := false
-	for _, field := range fields {
-		given = given || field.value != ""
-		if pattern := filterPatterns()[field.name]; pattern != nil && field.value != "" && !pattern.MatchString(field.value) {
-			return nil, &jobapi.FieldError{Field: field.name, Problem: "want what matches " + pattern.String()}
-		}
-	}
+	fields := map[string]string{"worker": f.Worker, "id_prefix": f.IDPrefix, "error": f.Error, "since": f.Since, "until": f.Until, "q": f.Text}
+	filter, until, err := jobapi.ParseFilter(func(name string) string { return fields[name] }, now)
 	switch {
-	case !given && !f.All:
+	case err != nil:
+		return nil, err
+	case f.Kind != "" && !bulkKind().MatchString(f.Kind):
+		return nil, &jobapi.FieldError{Field: "kind", Problem: "want the name of a kind, such as pdf"}
+	case filter.Empty() && until.IsZero() && f.Status == "" && f.Kind == "" && !f.All:
 		return nil, &jobapi.FieldError{Field: "all", Problem: "nothing but the scope is given: give status, kind, worker, id_prefix, error, since, until or q, or all: true for all of its jobs"}
-	case len(f.Worker) > maxWorker || !utf8.ValidString(f.Worker):
-		return nil, &jobapi.FieldError{Field: "worker", Problem: "want at most 256 bytes of UTF-8"}
-	case utf8.RuneCountInString(f.Text) > maxText || !utf8.ValidString(f.Text):
-		return nil, &jobapi.FieldError{Field: "q", Problem: "want at most 200 characters"}
 	}
-	s := &selection{in: in, states: do.states, filter: jobapi.Filter{Worker: f.Worker, IDPrefix: f.IDPrefix, Error: f.Error, Text: f.Text}}
+	if until.IsZero() || until.After(now) {
+		until = now
+	}
+	s := &selection{in: in, states: do.states, filter: filter, until: until}
 	if f.Status != "" {
 		var state jobs.State
 		if err := state.UnmarshalText([]byte(f.Status)); err != nil || !slices.Contains(do.states, state) {
@@ -93,36 +73,5 @@ func (f *bulkFilter) selection(in jobapi.Jobs, do bulkAction, now time.Time) (*s
 	if f.Kind != "" {
 		s.jobType = f.Scope + "." + f.Kind
 	}
-	var err, err2 error
-	s.filter.Since, err = moment("since", f.Since, now)
-	s.until, err2 = moment("until", f.Until, now)
-	if err := cmp.Or(err, err2); err != nil {
-		return nil, err
-	}
-	if s.until.IsZero() || s.until.After(now) {
-		s.until = now
-	}
 	return s, nil
 }
-
-// moment reads a time in RFC 3339, or how long before now it is, such as 24h or 7d; zero for none.
-func moment(field, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, nil
-	}
-	back, err := time.ParseDuration(text)
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		var n uint64
-		n, err = strconv.ParseUint(days, 10, 12)
-		back = time.Duration(n) * 24 * time.Hour //nolint:gosec // at most 4095
-	}
-	if err != nil || back <= 0 || back > maxBack {
-		return time.Time{}, &jobapi.FieldError{Field: field, Problem: "want a time such as 2026-01-31T12:00:00Z, or how long ago, such as 24h or 7d, at most 3650d"}
-	}
-	return now.Add(-back), nil
-}
-
-const maxBack = 3650 * 24 * time.Hour

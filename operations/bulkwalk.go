@@ -57,34 +57,13 @@ func (s *selection) walk(ctx context.Context, c call, visit func(ids []string) e
 	return nil
 }
 
-// page returns the ids of those jobs of a page that match, and where the next page begins.
+// page returns the ids of jobs that match, at most [jobapi.MaxGet], and where to go on. There may be more where it finds none.
 func (s *selection) page(ctx context.Context, q jobapi.Query) (ids []string, next string, err error) {
-	page, err := s.in.List(ctx, q)
-	if err != nil {
-		return nil, "", err
-	}
-	next = page.Next
-	for _, i := range page.Items {
-		if !s.filter.Since.IsZero() && i.CreatedAt.Before(s.filter.Since) {
-			next = "" // all others are older
-			break
-		}
-		if i.CreatedAt.Before(s.until) && s.filter.Item(&i) {
+	found, err := jobapi.Select(ctx, s.in, q, s.filter, false)
+	for _, i := range found.Items {
+		if i.CreatedAt.Before(s.until) {
 			ids = append(ids, i.ID)
 		}
 	}
-	if len(ids) == 0 || !s.filter.NeedsJobs() {
-		return ids, next, nil
-	}
-	whole, err := s.in.Get(ctx, ids)
-	if err != nil {
-		return nil, "", err
-	}
-	ids = ids[:0]
-	for _, j := range whole {
-		if s.filter.Job(&j) {
-			ids = append(ids, j.ID)
-		}
-	}
-	return ids, next, nil
+	return ids, found.Next, err
 }
