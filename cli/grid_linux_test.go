@@ -97,7 +97,7 @@ type gridLeader struct {
 
 var (
 	leaderListens = regexp.MustCompile(`leader listens on (\S+)`)
-	leaderWeb     = regexp.MustCompile(`its Job API is at (\S+)`)
+	leaderWeb     = regexp.MustCompile(`its Job API is at (\S+),`)
 )
 
 func (g *testGrid) leader(port string, flags ...string) *gridLeader {

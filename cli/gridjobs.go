@@ -74,7 +74,7 @@ func gridWorkersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "workers", Short: "List the workers that are connected to a leader", Args: cobra.NoArgs, Example: "  batchfleet grid workers",
 		RunE: c.connected(needRedis, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
-			all, err := c.Workers(ctx)
+			all, err := c.WorkersOf(ctx, leader.Scope)
 			if err != nil {
 				return err
 			}

@@ -49,7 +49,7 @@ func kindStatusCommand(c *connection) *cobra.Command {
 
 // kindStates returns the kinds of the scope that was given, or of all that there are.
 func (c *connection) kindStates(ctx context.Context) (rows []kindStateRow, err error) {
-	scopes := apiclient.Scopes()
+	scopes := apiclient.Scopes()[len(jobOperations):] // operations are no kinds, unless somebody asks for them
 	if c.scope != "" {
 		scopes = []string{c.scope}
 	}

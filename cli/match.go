@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/batchfleet/batchfleet/jobapi"
+	"github.com/batchfleet/batchfleet/jobs"
 )
 
 // listing says which jobs are to be listed.
@@ -45,8 +45,8 @@ func (m *matchFlags) given() bool { return *m != matchFlags{} }
 
 // Patterns of what a server takes.
 var (
-	idBeginning = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-	fingerprint = regexp.MustCompile(`^[0-9a-f]{16}$`)
+	idBeginning = jobs.Form(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	fingerprint = jobs.Form(`^[0-9a-f]{16}$`)
 )
 
 // check returns what is wrong with the values, but for times.
@@ -54,9 +54,9 @@ func (m *matchFlags) check() error {
 	switch {
 	case len(m.worker) > 256 || !utf8.ValidString(m.worker):
 		return errors.New("--worker: want at most 256 bytes of UTF-8")
-	case m.idPrefix != "" && !idBeginning.MatchString(m.idPrefix):
+	case m.idPrefix != "" && !idBeginning().MatchString(m.idPrefix):
 		return fmt.Errorf("--id-prefix is %.40q: want the beginning of a job id", m.idPrefix)
-	case m.fingerprint != "" && !fingerprint.MatchString(m.fingerprint):
+	case m.fingerprint != "" && !fingerprint().MatchString(m.fingerprint):
 		return fmt.Errorf("--error is %.40q: want the 16 hexadecimal digits of a group of errors; `batchfleet overview` lists them", m.fingerprint)
 	case utf8.RuneCountInString(m.text) > 200 || !utf8.ValidString(m.text):
 		return errors.New("--text: want at most 200 characters")

@@ -151,7 +151,7 @@ func kindIn(scope, kind string) (string, error) {
 		}
 		kind = plain
 	}
-	if kind != "" && !idBeginning.MatchString(kind) {
+	if kind != "" && !idBeginning().MatchString(kind) {
 		return "", fmt.Errorf("--kind is %.40q: want a kind, such as pdf", kind)
 	}
 	return kind, nil
