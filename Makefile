@@ -24,7 +24,10 @@ COLD = cloud.google.com/go/auth cloud.google.com/go/iam cloud.google.com/go/moni
 	github.com/adhocore/gronx github.com/batchfleet/batchfleet/dashboard \
 	github.com/batchfleet/batchfleet/relay github.com/batchfleet/batchfleet/processor/zpe github.com/batchfleet/batchfleet/kinds \
 	net/http html/template mime/multipart crypto/tls crypto/x509 encoding/xml golang.org/x/text \
-	github.com/klauspost/compress github.com/batchfleet/batchfleet/jobapi github.com/batchfleet/batchfleet/trace/otlp
+	github.com/klauspost/compress github.com/batchfleet/batchfleet/jobapi github.com/batchfleet/batchfleet/trace/otlp \
+	github.com/batchfleet/batchfleet/gateway/provider github.com/batchfleet/batchfleet/pubsub/provider \
+	github.com/batchfleet/batchfleet/grid/client github.com/batchfleet/batchfleet/grid/router github.com/batchfleet/batchfleet/storage/gcs github.com/batchfleet/batchfleet/storage/s3 \
+	google.golang.org/protobuf/internal/encoding vendor/golang.org/x/text
 
 .DEFAULT_GOAL := help
 

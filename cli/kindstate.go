@@ -26,8 +26,8 @@ func kindStatusCommand(c *connection) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show how the kinds of the fleet stand: jobs, workers, pauses", Args: cobra.NoArgs,
-		Long: "Show how the kinds of the fleet stand, as the server knows them: how many jobs are queued and running, how long the oldest\n" +
-			"has been waiting, how many live workers run them, and whether they are paused.",
+		Long: "Show how the kinds of the fleet stand, as the server knows them: how many jobs are queued and running, how\n" +
+			"long the oldest has been waiting, how many live workers run them, and whether they are paused.",
 		Example: "  batchfleet kinds status\n  batchfleet kinds status --scope gateway --api https://jobs.example.com",
 		RunE: c.connected(needRedis, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			rows, err := c.kindStates(ctx)

@@ -40,6 +40,10 @@ func TestG42LeaderAnswersAsDescribed(t *testing.T) {
 	a.ask(404, "POST", gridDeadPath+"/x/drop", "", nil)
 	a.ask(200, "POST", gridDeadPath+"/"+dead+"/drop", "", nil)
 	a.ask(200, "GET", "/api/v1/grid/workers", "", nil)
+	a.ask(200, "GET", "/api/v1/grid/report", "", nil)
+	a.ask(200, "GET", "/api/v1/grid/kinds", "", nil)
+	a.ask(200, "GET", "/api/v1/overview", "", nil)
+	a.ask(200, "GET", jobs+"/"+good+"/why", "", nil)
 	for _, left := range a.contract.unseen() {
 		if strings.Contains(left, "/api/v1/grid/") {
 			t.Errorf("described, but never answered: %s", left)
