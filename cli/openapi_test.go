@@ -121,7 +121,9 @@ func TestOpenAPIIsTrue(t *testing.T) {
 	readOnly.ask(200, "GET", "/api/v1/system/jobs", testAdmin, nil)
 	readOnly.ask(403, "POST", "/api/v1/system/start", testAdmin, nil)
 	a.askWithoutRedis()
-	ofLeaders := func(operation string) bool { return strings.Contains(operation, gridDeadPath) || strings.Contains(operation, "/report ") } // TestG42 asks for them
+	ofLeaders := func(operation string) bool {
+		return strings.Contains(operation, gridDeadPath) || strings.Contains(operation, "/report ")
+	} // TestG42 asks for them
 	if left := slices.DeleteFunc(a.contract.unseen(), ofLeaders); len(left) > 0 {
 		t.Errorf("described, but never answered:\n%s", strings.Join(left, "\n"))
 	}
