@@ -73,8 +73,10 @@ func without(all, some []settings.Setting) []settings.Setting {
 }
 
 // secretSettings are those whose values are never shown.
-var secretSettings = []string{"REDIS_PASSWORD", "BATCHFLEET_PDF_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
-	"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"}
+var secretSettings = []string{
+	"REDIS_PASSWORD", "BATCHFLEET_PDF_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+	"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+}
 
 // configRow is how a setting is printed as JSON.
 type configRow struct {

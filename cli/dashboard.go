@@ -78,7 +78,7 @@ func (f *dashboardFlags) serve(ctx context.Context, c *connection, out, stderr i
 		scheme = "https"
 	}
 	fmt.Fprintf(out, "dashboard of %s at %s://%s/\n", api.Base(), scheme, l.Addr())
-	server := &httpd.Server{Handler: d.Beside(httpd.Health(func() error { return nil })), Log: log, CertFile: f.certFile, KeyFile: f.keyFile}
+	server := &httpd.Server{Handler: d.Beside(httpd.Health(func() error { return nil })), Log: log, CertFile: f.certFile, KeyFile: f.keyFile} //nolint:contextcheck // pages use the context of their requests
 	return server.Serve(ctx, l)
 }
 

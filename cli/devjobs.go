@@ -64,7 +64,7 @@ func (f *fleet) serveJobs(ctx context.Context, addr string, metrics prometheus.R
 	f.running.Go(func() error {
 		defer rdb.Close()
 		server := &httpd.Server{
-			Handler: api.pages(httpd.Health(func() error { return nil })), Log: log,
+			Handler: api.pages(httpd.Health(func() error { return nil })), Log: log, //nolint:contextcheck // pages use the context of their requests
 			MaxConns: limits.MaxListeners + 1000, // those who follow jobs leave room for others
 		}
 		return api.serve(ctx, server, l)

@@ -148,7 +148,7 @@ func (f *gatewayFlags) serve(ctx context.Context, env *GatewayEnv, out io.Writer
 		env: env.JobAPIEnv, fleet: env.FleetEnv, deps: operations.Deps{Status: status.New(rdb), Queue: q}, kinds: file, redis: rdb,
 		zpe: &provider.ZPE{Queue: q, Stop: c.Cancel, Queued: c.Queued}, others: others, guard: guard, readOnly: f.readOnly, admit: c.Admit, metrics: c.Metrics.Registry, log: log,
 	})
-	handler := withHealth(api.pages(c.Handler()), ready)
+	handler := withHealth(api.pages(c.Handler()), ready) //nolint:contextcheck // pages use the context of their requests
 	running, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	defer background.Wait()

@@ -159,7 +159,7 @@ func (f *gridLeaderFlags) openWeb(ctx context.Context, l *leader.Leader, registr
 		Scopes: []jobapi.Scope{{Name: leader.Scope, Jobs: theirs, Cancel: jobaccess.Operate, Create: jobaccess.Operate}},
 		Log:    log, Metrics: jobapi.NewMetrics(registry), Guard: guard, Admit: httpd.SecureOnly(nil), OpenAPI: describe(ctx, nil, log), Own: gridDeadRoutes(l),
 	}, registry, log)
-	w.Handler = withDashboard(w.api.Handler(), log, w.api.Admit, httpd.Health(l.Ready))
+	w.Handler = withDashboard(w.api.Handler(), log, w.api.Admit, httpd.Health(l.Ready)) //nolint:contextcheck // pages use the context of their requests
 	return w, nil
 }
 

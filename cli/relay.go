@@ -131,7 +131,7 @@ func (f *relayFlags) warn(ctx context.Context, log *slog.Logger) {
 
 // run serves HTTP and runs the worker, until ctx ends.
 func (f *relayFlags) run(ctx context.Context, r *relay.Relay, w *worker.Worker, out io.Writer, log *slog.Logger) error {
-	handler, api, err := f.handler(r, w, log)
+	handler, api, err := f.handler(r, w, log) //nolint:contextcheck // pages use the context of their requests
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (a *API) Handle(pattern string, h Handler) { a.mux.Handle(pattern, route{a,
 // route's own spelling is an unknown route.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := requestID(r)
-	r = r.WithContext(context.WithValue(traced(r), requestIDKey{}, id))
+	r = r.WithContext(context.WithValue(traced(r), requestIDKey{}, id)) //nolint:contextcheck // traced begins with the request's
 	standard(w.Header(), id)
 	if a.Admit != nil {
 		if err := a.Admit(r); err != nil {

@@ -72,13 +72,14 @@ func (t *Tally) add(kind string, s jobs.State, n int) {
 }
 
 func (f *Flow) count(from, to jobs.State) {
-	switch {
-	case to == jobs.Succeeded:
+	switch to {
+	case jobs.Succeeded:
 		f.Succeeded++
-	case to == jobs.Failed:
+	case jobs.Failed:
 		f.Failed++
-	case to == jobs.Canceled:
+	case jobs.Canceled:
 		f.Canceled++
+	case jobs.Queued, jobs.Running:
 	}
 	if from == 0 && to != 0 {
 		f.In++

@@ -163,7 +163,7 @@ func (h *held) extend(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		due, next := h.due()
+		due, next := h.due() //nolint:contextcheck // a lost lease is logged with the trace of its job
 		if len(due) > 0 {
 			h.extendAll(ctx, due)
 			continue
@@ -233,7 +233,7 @@ func (h *held) extendAll(ctx context.Context, due []*heldLease) {
 	}
 	for _, x := range due {
 		if cause := lost[x.lease.ID]; cause != nil {
-			h.lose(x, fmt.Errorf("%w: %w", jobs.ErrLeaseLost, cause))
+			h.lose(x, fmt.Errorf("%w: %w", jobs.ErrLeaseLost, cause)) //nolint:contextcheck // a lost lease is logged with the trace of its job
 			continue
 		}
 		h.mu.Lock()

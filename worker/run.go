@@ -49,7 +49,7 @@ func (w *Worker) run(work context.Context, lease jobs.Lease, h Handler, slot job
 	ctx, lose := context.WithCancelCause(work)
 	defer lose(nil)
 	claim := jobs.Claim{Queue: lease.Raw.Queue, Ack: lease.Raw.Ack}
-	a := &attempt{Worker: w, lease: lease, handler: h, slot: slot, heldLease: w.held.add(lease, lose), claim: claim, lose: lose}
+	a := &attempt{Worker: w, lease: lease, handler: h, slot: slot, heldLease: w.held.add(lease, lose), claim: claim, lose: lose} //nolint:contextcheck // a lost lease is logged with the trace of its job
 	defer a.release()
 	defer a.closed.Store(true)
 

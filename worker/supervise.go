@@ -80,7 +80,7 @@ func (a *attempt) supervise(ctx, running context.Context, stop context.CancelCau
 	var reporting sync.WaitGroup
 	ended := make(chan struct{})
 	if trace.On(ctx) {
-		a.steps.ctx = ctx
+		a.steps.ctx = ctx //nolint:fatcontext // it is that of the attempt, once
 	}
 	reporting.Go(func() { rep.run(ctx, ended) })
 	defer func() {

@@ -20,9 +20,10 @@ func (r *rig) comeKind(kind jobs.Kind, ids ...jobs.ID) {
 	}
 }
 
-// leaseKinds leases so many jobs of a kind for w1.
-func (r *rig) leaseKinds(kind jobs.Kind, most int) []queue.Grant {
+// leaseThumbnails leases so many jobs of a kind for w1.
+func (r *rig) leaseThumbnails(most int) []queue.Grant {
 	r.Helper()
+	const kind = jobs.Kind("thumbnail")
 	grants, _, err := r.LeaseJobs(r.ctx(), queue.Caller{Worker: "w1", Kind: kind}, queue.LeaseRequest{Renews: true, Kinds: []jobs.Kind{kind}}, most)
 	if err != nil || len(grants) != most {
 		r.Fatalf("leased %+v, %v; want %d", grants, err, most)
@@ -47,7 +48,7 @@ func TestD01CountsAreThoseOfTheScope(t *testing.T) {
 		r.fail(w1, r.lease(w1, "z2"), queue.Final)
 		r.fail(w1, r.lease(w1, "z3"), queue.Retry) // delayed
 		r.lease(w1, "z4")
-		grants := r.leaseKinds("thumbnail", 2)
+		grants := r.leaseThumbnails(2)
 		must(r.Queue.Fail(r.ctx(), queue.Caller{Worker: "w1", Kind: "thumbnail"}, grants[1].Job, grants[1].LeaseID, queue.Failure{Code: "X", RetryPolicy: queue.Retry}))(r)
 		must(r.Cancel(r.ctx(), "o1"))(r)
 
@@ -85,7 +86,7 @@ func TestD01JobsThatEndTogetherAreCountedEach(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(r *rig) {
 		r.comeKind("thumbnail", "a", "b", "c")
-		grants := r.leaseKinds("thumbnail", 3)
+		grants := r.leaseThumbnails(3)
 		results := []queue.ResultOf{}
 		for _, g := range append(grants, grants[0]) { // that again changes nothing
 			results = append(results, queue.ResultOf{Job: g.Job, Lease: g.LeaseID, Result: queue.Result{JSON: "{}"}})

@@ -41,7 +41,7 @@ func (q *Queue) Changes(ctx context.Context, others bool, after string, most int
 	for {
 		list, err := q.readFeed(ctx, key, after, most)
 		if ctx.Err() != nil {
-			return nil, after, false, nil
+			return nil, after, false, nil //nolint:nilerr // whoever has asked has left
 		}
 		if err != nil {
 			return nil, after, false, err
@@ -51,7 +51,7 @@ func (q *Queue) Changes(ctx context.Context, others bool, after string, most int
 		case err != nil && ctx.Err() == nil:
 			return nil, after, false, err
 		case err != nil:
-			return nil, after, false, nil
+			return nil, after, false, nil //nolint:nilerr // whoever has asked has left
 		case !kept:
 			next, err = q.present(ctx, key)
 			return nil, next, true, err

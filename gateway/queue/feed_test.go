@@ -44,7 +44,7 @@ func TestD09ChangesComeInTheirOrder(t *testing.T) {
 		r.comeKind("thumbnail", "t1", "t2")
 		must(r.Cancel(r.ctx(), "a"))(r) // it is told before its worker has stopped
 		r.fail(w1, g, queue.Retry)
-		grants := r.leaseKinds("thumbnail", 2)
+		grants := r.leaseThumbnails(2)
 		must(r.Cancel(r.ctx(), "b"))(r)
 		if got, _ := r.follow(false, zpe, 6); strings.Join(got, " ") != "a b a a a b" {
 			t.Errorf("changes of zpe: %v", got)
@@ -136,7 +136,7 @@ func TestD09EachCallHasWholeEntries(t *testing.T) {
 		r.comeKind("thumbnail", all...)
 		_, at = r.follow(true, at, 9)
 		for range 3 {
-			r.leaseKinds("thumbnail", 3) // one entry each
+			r.leaseThumbnails(3) // one entry each
 		}
 		ids, at, _, err := r.Changes(r.ctx(), true, at, 7)
 		if err != nil || fmt.Sprint(ids) != "[t0 t1 t2 t3 t4 t5]" {

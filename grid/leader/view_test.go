@@ -23,9 +23,9 @@ func (r *rig) again() *rig {
 }
 
 // submitted submits a job, which the leader has when it returns.
-func (r *rig) submitted(client *end, name, exec string) wire.GUID {
+func (r *rig) submitted(client *end, exec string) wire.GUID {
 	r.t.Helper()
-	id, submit := submission(name, exec)
+	id, submit := submission("clientA", exec)
 	client.send(submit)
 	for f := client.next(); f.Type != wire.SubmitAck; f = client.next() { // results of earlier jobs
 	}
@@ -39,7 +39,7 @@ func TestD06PauseOfAnExecOutlivesALeader(t *testing.T) {
 		t.Errorf("an exec of no job and no worker: %v", err)
 	}
 	client := r.client("clientA", 10, every...)
-	id := r.submitted(client, "clientA", "calcA")
+	id := r.submitted(client, "calcA")
 	for range 2 {
 		if err := shown.Pause(t.Context(), "calcA"); err != nil {
 			t.Fatal(err)
@@ -66,7 +66,7 @@ func TestD06PauseOfAnExecOutlivesALeader(t *testing.T) {
 		t.Errorf("why: %+v, %v", why, err)
 	}
 	client = r.client("clientA", 10, every...)
-	other := r.submitted(client, "clientA", "calcB")
+	other := r.submitted(client, "calcB")
 	if f := worker.next(); f.MsgID != other {
 		t.Errorf("%s was assigned", f.MsgID)
 	}
@@ -113,7 +113,7 @@ func TestD05WorkersOfALeader(t *testing.T) {
 	r := start(t, &leader.Leader{})
 	shown := leader.Jobs{Leader: r.Leader}
 	client, worker := r.client("clientA", 10, every...), r.worker(2, every...)
-	first := r.submitted(client, "clientA", "calcA")
+	first := r.submitted(client, "calcA")
 	if f := worker.next(); f.MsgID != first {
 		t.Fatalf("%s was assigned", f.MsgID)
 	}
@@ -130,7 +130,7 @@ func TestD05WorkersOfALeader(t *testing.T) {
 	if err := shown.DrainWorker(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	second := r.submitted(client, "clientA", "calcA")
+	second := r.submitted(client, "calcA")
 	if why, err := shown.Why(t.Context(), second.String()); err != nil || why[0].Code != jobapi.WhyDraining || r.workers()[0].State != "draining" {
 		t.Errorf("why: %+v, %v; workers %+v", why, err, r.workers())
 	}
@@ -156,7 +156,7 @@ func TestD06KindsOfALeader(t *testing.T) {
 	r := start(t, &leader.Leader{})
 	shown := leader.Jobs{Leader: r.Leader}
 	client := r.client("clientA", 10, every...)
-	r.submitted(client, "clientA", "calcA")
+	r.submitted(client, "calcA")
 	r.worker(3, every...)
 	r.until("the job runs", func() bool { return len(r.workers()) == 1 && r.workers()[0].Jobs == 1 })
 	if err := shown.Pause(t.Context(), "other"); err != nil {
@@ -171,14 +171,14 @@ func TestD06KindsOfALeader(t *testing.T) {
 func TestD01CountsOfALeaderOutliveIt(t *testing.T) {
 	r := start(t, &leader.Leader{Dir: t.TempDir()})
 	client, worker := r.client("clientA", 1, every...), r.worker(1, every...)
-	r.submitted(client, "clientA", "calcA")
+	r.submitted(client, "calcA")
 	worker.send(ok(worker.next()))
 	for f := client.next(); f.Type != wire.Result; f = client.next() {
 	}
 	worker.send(credit(1))
-	r.submitted(client, "clientA", "calcA")
+	r.submitted(client, "calcA")
 	worker.next()
-	r.submitted(client, "clientA", "calcB")
+	r.submitted(client, "calcB")
 	count := func(r *rig) jobapi.Counts {
 		t.Helper()
 		c, err := leader.Jobs{Leader: r.Leader}.Count(t.Context())

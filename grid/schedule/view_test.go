@@ -17,11 +17,11 @@ func TestD06PausedExecWaits(t *testing.T) {
 	if !s.Pause(0, "calc") || s.Pause(time.Hour, "calc") || s.Resume(0, "other") {
 		t.Error("what was changed is not told")
 	}
-	id := s.submit("a", "calc")
+	id := s.submit("calc")
 	if s.state(id) != queued {
 		t.Errorf("a job of a paused exec is %d", s.state(id))
 	}
-	other := s.submit("a", "other")
+	other := s.submit("other")
 	if s.state(other) != running {
 		t.Errorf("a job of another exec is %d", s.state(other))
 	}
@@ -49,11 +49,11 @@ func TestD05WithheldWorkerGetsNoJobs(t *testing.T) {
 	if s.Withhold(0, wire.NewGUID(), true) {
 		t.Error("a worker that is not there was drained")
 	}
-	running1 := s.submit("a", "calc")
+	running1 := s.submit("calc")
 	if !s.Withhold(0, first, true) {
 		t.Error("the worker is not known")
 	}
-	waits := s.submit("a", "calc")
+	waits := s.submit("calc")
 	if s.state(running1) != running || s.state(waits) != queued {
 		t.Errorf("the jobs are %d and %d", s.state(running1), s.state(waits))
 	}
@@ -100,7 +100,7 @@ func TestD30ReasonsOfJobs(t *testing.T) {
 	if s.Why(0, wire.NewGUID()) != nil {
 		t.Error("an unknown job has reasons")
 	}
-	first := s.submit("a", "calc")
+	first := s.submit("calc")
 	check(first, WhyNoWorker, "no worker is connected")
 	s.worker(1, "job.assign.>", 0)
 	check(first, WhyNoSlot, "none has a free slot")
@@ -109,7 +109,7 @@ func TestD30ReasonsOfJobs(t *testing.T) {
 	if why := check(first, WhyLeased, "attempt 1 is on host"); why.Worker != "host" || why.Until == 0 {
 		t.Errorf("while it runs: %+v", why)
 	}
-	second, third := s.submit("a", "calc"), s.submit("a", "calc")
+	second, third := s.submit("calc"), s.submit("calc")
 	check(second, WhyQueued, "as many as it may")
 	if why := check(third, WhyQueued, "1 job of a for calc is before it"); why.Ahead != 1 {
 		t.Errorf("behind another one: %+v", why)
@@ -210,12 +210,12 @@ func (s *pauseStory) workerAs(id PeerID, guid wire.GUID, pattern string, credit 
 	s.Take()
 }
 
-func (s *pauseStory) submit(client, exec string) wire.GUID {
+func (s *pauseStory) submit(exec string) wire.GUID {
 	s.t.Helper()
 	id := wire.NewGUID()
 	s.Submit(0, 1000, Submission{ID: id, Exec: exec, Body: Body{Bytes: []byte("{}"), Size: 2}})
 	s.Take()
-	if s.jobs[id] == nil || s.jobs[id].line.client.name != client {
+	if s.jobs[id] == nil || s.jobs[id].line.client.name != "a" {
 		s.t.Fatal("the job was not taken")
 	}
 	return id

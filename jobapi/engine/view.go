@@ -54,14 +54,15 @@ func (e *Engine) Why(_ context.Context, id string) ([]jobapi.Reason, error) {
 	if j == nil {
 		return nil, jobapi.NoJob(id)
 	}
-	switch {
-	case j.status == jobs.Queued:
+	switch j.status {
+	case jobs.Queued:
 		return []jobapi.Reason{e.whyQueued(j)}, nil
-	case j.status == jobs.Running:
+	case jobs.Running:
 		return []jobapi.Reason{{
 			Code: jobapi.WhyLeased, Message: "This server runs it" + after(j.reached()) + ".", Since: jobapi.At(j.started),
 			Until: jobapi.At(j.started.Add(j.timeout)),
 		}}, nil
+	case jobs.Succeeded, jobs.Failed, jobs.Canceled:
 	}
 	return []jobapi.Reason{jobapi.Ended(j.status, j.failed, j.finished)}, nil
 }

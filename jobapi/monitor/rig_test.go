@@ -292,9 +292,9 @@ func (g *rig) open(t *testing.T, method, path string, header ...string) *http.Re
 	return resp
 }
 
-func (g *rig) ask(t *testing.T, method, path string, header ...string) (status int, body string) {
+func (g *rig) ask(t *testing.T, method, path string) (status int, body string) {
 	t.Helper()
-	resp := g.open(t, method, path, header...)
+	resp := g.open(t, method, path)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -325,7 +325,7 @@ type event struct{ word, id string }
 
 func (g *rig) follow(t *testing.T, query string, header ...string) *events {
 	t.Helper()
-	resp := g.open(t, http.MethodGet, "events"+query, header...)
+	resp := g.open(t, http.MethodGet, "events"+query, header...) //nolint:bodyclose // the stream closes it
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("events%s: %s", query, resp.Status)
 	}

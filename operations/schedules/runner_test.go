@@ -124,9 +124,10 @@ func (r *rig) ask(status int, method, path, body string) string {
 	return w.Body.String()
 }
 
-func (r *rig) get(name string) (s jobapi.Schedule) {
+// report returns the schedule of that name.
+func (r *rig) report() (s jobapi.Schedule) {
 	r.Helper()
-	if err := json.Unmarshal([]byte(r.ask(200, "GET", "/api/v1/schedules/"+name, "")), &s); err != nil {
+	if err := json.Unmarshal([]byte(r.ask(200, "GET", "/api/v1/schedules/report", "")), &s); err != nil {
 		r.Fatal(err)
 	}
 	return s
@@ -147,7 +148,7 @@ func TestD35ScheduleMakesEachJobOnceWithSeveralServers(t *testing.T) {
 		if n := r.fleet.count(); n != 8 {
 			r.Errorf("%d jobs within 40 minutes, want 8", n)
 		}
-		s := r.get("report")
+		s := r.report()
 		if s.Last == nil || s.Last.JobID == "" || s.Next.Sub(s.Last.Due.Time) != 5*time.Minute {
 			r.Errorf("the last run is %+v, the next is due at %v", s.Last, s.Next)
 		}
@@ -170,7 +171,7 @@ func TestD35RunThatWasCutOffIsMadeOnce(t *testing.T) {
 		if n := r.fleet.count(); n != 1 {
 			r.Errorf("%d jobs, want 1: %v", n, r.fleet.made)
 		}
-		if s := r.get("report"); s.Last == nil || s.Last.JobID == "" {
+		if s := r.report(); s.Last == nil || s.Last.JobID == "" {
 			r.Errorf("the last run is %+v", s.Last)
 		}
 	})
@@ -209,8 +210,8 @@ func TestD35PausedScheduleMakesNothing(t *testing.T) {
 		r.ask(200, "POST", "/api/v1/schedules/report/pause", "")
 		defer r.start()()
 		time.Sleep(time.Hour)
-		if n := r.fleet.count(); n != 0 || !r.get("report").Next.IsZero() {
-			r.Errorf("a paused schedule has made %d jobs, and comes next at %v", n, r.get("report").Next)
+		if n := r.fleet.count(); n != 0 || !r.report().Next.IsZero() {
+			r.Errorf("a paused schedule has made %d jobs, and comes next at %v", n, r.report().Next)
 		}
 		r.ask(201, "POST", "/api/v1/schedules/report/run", "")
 		r.ask(200, "POST", "/api/v1/schedules/report/resume", "")
@@ -235,7 +236,7 @@ func TestD35RefusedRunIsToldAndTheNextIsTried(t *testing.T) {
 		r.fleet.set(&jobapi.FieldError{Field: "params.n", Problem: "want a number"}, nil)
 		defer r.start()()
 		time.Sleep(6 * time.Minute)
-		if s := r.get("report"); s.Last == nil || !strings.Contains(s.Last.Error, "want a number") {
+		if s := r.report(); s.Last == nil || !strings.Contains(s.Last.Error, "want a number") {
 			r.Errorf("the last run is %+v", s.Last)
 		}
 		r.fleet.set(errors.New("bad"), nil)

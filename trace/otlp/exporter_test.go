@@ -95,7 +95,9 @@ func TestD32CollectorsThatFail(t *testing.T) {
 		{"a bad request", status(400, 200), 1, 10},
 		{"not for us", status(401, 200), 1, 10},
 		{"a mistake of its own", status(500, 200), 1, 10},
-		{"elsewhere", func(w http.ResponseWriter, r *http.Request, _ int) { http.Redirect(w, r, "http://elsewhere/", 307) }, 1, 10},
+		{"elsewhere", func(w http.ResponseWriter, r *http.Request, _ int) {
+			http.Redirect(w, r, "http://elsewhere/", http.StatusTemporaryRedirect)
+		}, 1, 10},
 		{"some are rejected", func(w http.ResponseWriter, _ *http.Request, _ int) {
 			_, _ = w.Write([]byte(`{"partialSuccess":{"rejectedSpans":"3","errorMessage":"no"}}`))
 		}, 1, 3},
