@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"runtime/debug"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -73,7 +72,7 @@ func runWorker(cmd *cobra.Command, env *WorkerEnv, _ []string) error {
 		return err
 	}
 	defer stopRepair()
-	debug.FreeOSMemory() // what starting took: an idle worker may have no other occasion for hours
+	program.GiveBackStartMemory() // an idle worker may have no other occasion for hours
 	log.InfoContext(ctx, "worker started", "subscription", env.Subscription, "priority_subscription", env.Priority, "dead_letter_topic", env.DeadTopic, "slots", env.Slots, "processor", env.Kind, "kinds", each(file.Set().Kinds, func(k *kinds.Kind) jobs.Kind { return k.Name }), "pdf_engine", env.Engine, "storage", env.Type)
 	err = w.Run(ctx)
 	log.InfoContext(context.WithoutCancel(ctx), "worker stopped", "err", err)

@@ -25,7 +25,7 @@ const (
 	// standby is how often the other processes ask.
 	standby = 5 * time.Second
 	// settle is when a process first looks: it has just begun, with other things to do.
-	settle = time.Second
+	settle = 5 * time.Second
 	// callTimeout bounds a call of Redis.
 	callTimeout = 5 * time.Second
 	// atOnce is how many messages are published at the same time.
