@@ -71,7 +71,10 @@ func (c *connection) completeJobs(cmd *cobra.Command, args []string, begun strin
 			return [2]string{i.ID, kindOf(i.Type) + ", " + i.Status.String() + ", " + age(now, i.CreatedAt)}
 		}), err
 	})
-	return ids, directive | cobra.ShellCompDirectiveKeepOrder
+	if len(ids) > 0 {
+		directive |= cobra.ShellCompDirectiveKeepOrder
+	}
+	return ids, directive
 }
 
 // completed returns those words of a list that begin so, each with what it is. It opens the connection.

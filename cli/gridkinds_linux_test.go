@@ -128,7 +128,7 @@ func TestG69DevRunsAGridWithKinds(t *testing.T) {
 		}
 	}
 	g.run(0, "words of me with t: \n", "submit", "--leader", leader, "--client", "me", "--wait", "--file", "input.txt", "words")
-	if !strings.Contains(dev.log.String(), "Kinds     of "+file) {
+	if !strings.Contains(dev.log.String(), "Kinds      of "+file) {
 		t.Errorf("dev says nothing of the kinds:\n%s", dev.log)
 	}
 	if code, _ := dev.terminate(); code != 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/batchfleet/batchfleet/cli/openapi"
 	"github.com/batchfleet/batchfleet/cli/own"
@@ -49,13 +50,13 @@ func TestK03DescriptionHasEveryRouteOfKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var registered []string
-	api := openJobServer(t.Context(), jobServerConfig{
+	api := openJobServer(t.Context(), jobServerConfig{redis: redis.NewClient(&redis.Options{}),
 		zpe: &provider.ZPE{}, others: &provider.Kinds{ZPE: &provider.ZPE{Others: true}}, kinds: file, guard: jobapi.Closed, metrics: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler),
 	})
 	plane := &control.Control{Metrics: control.NewMetrics("test", &queue.Queue{}), Kinds: control.KindsOf(set)}
 	for _, r := range slices.Concat(plane.Routes(), api.Routes(), gridRoutes(t), []string{"GET /healthz", "GET /readyz"}) {
 		if !strings.HasSuffix(r, " /api/v1/fleet/jobs") && !strings.HasSuffix(r, " /api/v1/gateway/jobs") { // which are described by themselves
-			r = strings.Replace(inScope.ReplaceAllString(r, "/api/v1/{scope}/jobs"), "/api/v1/gateway/jobs/", "/api/v1/{scope}/jobs/", 1)
+			r = strings.Replace(inScope.ReplaceAllString(r, "/api/v1/{scope}/$2"), "/api/v1/gateway/jobs/", "/api/v1/{scope}/jobs/", 1)
 		}
 		all := []string{r}
 		if r == "POST /calc/{kind}/jobs" { // whose body depends on the kind

@@ -25,6 +25,10 @@ func (e *WorkerEnv) startRepair(ctx context.Context, w *worker.Worker, log *slog
 	st, redis := e.openStatus(2)
 	publisher := &latePublisher{open: func() (*pubsub.Publisher, error) { return e.openPublisher(ctx) }}
 	r, closer := &repair.Repair{Status: st, Store: store, Publish: publisher.Publish, Log: log}, closers{publisher, redis}
+	if topic := e.names().topic; topic.err != nil {
+		log.WarnContext(ctx, "repair cannot publish, it only records stored results", "repair_interval", e.Repair.D(), "err", topic.err)
+		r.Publish = nil
+	}
 	r.Status.Worker, r.Dir = settings.WorkerName(e.Name), e.WorkDir
 	repaired := metrics.In(w.Metrics.Registry, "batchfleet_").Counters("jobs_repaired_total",
 		"Jobs that Redis had forgotten, by what was done: recorded as completed, or published again.", "done")
@@ -42,8 +46,10 @@ func (e *WorkerEnv) startRepair(ctx context.Context, w *worker.Worker, log *slog
 	if e.Repair != 0 {
 		running.Go(func() { r.Run(ctx, e.Repair.D()) })
 	}
-	later := &delayed.Promoter{Status: st, Publish: r.Publish, Log: log}
-	running.Go(func() { later.Run(ctx) })
+	if r.Publish != nil {
+		later := &delayed.Promoter{Status: st, Publish: r.Publish, Log: log}
+		running.Go(func() { later.Run(ctx) })
+	}
 	return func() {
 		end()
 		running.Wait()

@@ -205,6 +205,11 @@ func (c *scope) report(p Reporter) httpd.Handler {
 			if sections == nil {
 				sections = []Section{}
 			}
+			for i := range sections {
+				if sections[i].Rows == nil {
+					sections[i].Rows = [][]string{}
+				}
+			}
 			return struct {
 				Sections []Section `json:"sections"`
 			}{sections}, err

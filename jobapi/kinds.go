@@ -1,6 +1,7 @@
 package jobapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -90,13 +91,14 @@ func withNumbers(known []Kind, numbers []KindOverview) []KindInfo {
 	at := map[string]int{}
 	for _, k := range known {
 		at[k.Name] = len(all)
+		k.Input = cmp.Or(k.Input, "optional")
 		all = append(all, KindInfo{Kind: k})
 	}
 	for _, n := range numbers {
 		i, ok := at[n.Kind]
 		if !ok {
 			i = len(all)
-			all = append(all, KindInfo{Kind: Kind{Name: n.Kind, Workers: n.Workers, Slots: n.Slots}})
+			all = append(all, KindInfo{Kind: Kind{Name: n.Kind, Input: "optional", Workers: n.Workers, Slots: n.Slots}})
 		}
 		k := &all[i]
 		k.Queued, k.Running, k.Oldest, k.Paused, k.Wait, k.Run = n.Queued, n.Running, n.Oldest, n.Paused, n.Wait, n.Run

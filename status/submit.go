@@ -92,7 +92,7 @@ func (s *Store) submit(ctx context.Context, job jobs.Job, fields ...any) (Submit
 	}
 	_ = s.move(ctx, move{
 		id: job.ID, state: stateOf(got.Text(1)), created: got.Number(2), others: []jobs.State{jobs.Queued}, quiet: true,
-		kind: got.Text(5), left: string(job.Kind), count: count{cameIn, -1},
+		kind: got.Text(5), left: indexedKind(string(job.Kind)), count: count{cameIn, -1},
 	})
 	return Submitted{Known: true, State: stateOf(got.Text(1)), Request: got.Text(3), Published: got.Text(4) != ""}, nil
 }
