@@ -47,8 +47,8 @@ const page = 200
 
 // list answers with schedules by name, page by page: ?after=NAME.
 func (r *Runner) list(w http.ResponseWriter, req *http.Request) error {
-	after := req.URL.Query().Get("after")
-	if after != "" && !nameForm().MatchString(after) {
+	after, given := req.URL.Query().Get("after"), req.URL.Query().Has("after")
+	if given && !nameForm().MatchString(after) {
 		return &jobapi.FieldError{Field: "after", Problem: "want the name of a schedule"}
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), callTimeout)
