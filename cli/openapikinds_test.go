@@ -50,7 +50,8 @@ func TestK03DescriptionHasEveryRouteOfKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var registered []string
-	api := openJobServer(t.Context(), jobServerConfig{redis: redis.NewClient(&redis.Options{}),
+	api := openJobServer(t.Context(), jobServerConfig{
+		redis: redis.NewClient(&redis.Options{}),
 		zpe: &provider.ZPE{}, others: &provider.Kinds{ZPE: &provider.ZPE{Others: true}}, kinds: file, guard: jobapi.Closed, metrics: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler),
 	})
 	plane := &control.Control{Metrics: control.NewMetrics("test", &queue.Queue{}), Kinds: control.KindsOf(set)}

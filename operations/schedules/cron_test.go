@@ -15,13 +15,13 @@ func TestD35AMonthOfASchedule(t *testing.T) {
 		want             int
 		first, last      string
 	}{
-		{"each day", "30 6 * * *", "UTC", date(11, 1), 30, "2026-11-01T06:30:00Z", "2026-11-30T06:30:00Z"},
-		{"on working days in New York", "0 18 * * mon-fri", "America/New_York", date(11, 1), 21, "2026-11-02T23:00:00Z", "2026-11-30T23:00:00Z"},
-		{"a time that summer time leaves out", "30 2 * * *", "Europe/Berlin", date(3, 1), 30, "2026-03-01T01:30:00Z", "2026-03-31T00:30:00Z"},
-		{"a time that comes twice", "30 2 * * *", "Europe/Berlin", date(10, 1), 31, "2026-10-01T00:30:00Z", "2026-10-31T01:30:00Z"},
-		{"each hour when summer time begins", "0 * * * *", "Europe/Berlin", date(3, 1), 31 * 24, "2026-03-01T00:00:00Z", "2026-03-31T23:00:00Z"},
-		{"each half hour when it ends", "*/30 * * * *", "Europe/Berlin", date(10, 1), 31 * 48, "2026-10-01T00:00:00Z", "2026-10-31T23:30:00Z"},
-		{"monthly", "@monthly", "Asia/Kolkata", date(11, 1), 1, "2026-11-30T18:30:00Z", "2026-11-30T18:30:00Z"},
+		{"each day", "30 6 * * *", "UTC", month(11), 30, "2026-11-01T06:30:00Z", "2026-11-30T06:30:00Z"},
+		{"on working days in New York", "0 18 * * mon-fri", "America/New_York", month(11), 21, "2026-11-02T23:00:00Z", "2026-11-30T23:00:00Z"},
+		{"a time that summer time leaves out", "30 2 * * *", "Europe/Berlin", month(3), 30, "2026-03-01T01:30:00Z", "2026-03-31T00:30:00Z"},
+		{"a time that comes twice", "30 2 * * *", "Europe/Berlin", month(10), 31, "2026-10-01T00:30:00Z", "2026-10-31T01:30:00Z"},
+		{"each hour when summer time begins", "0 * * * *", "Europe/Berlin", month(3), 31 * 24, "2026-03-01T00:00:00Z", "2026-03-31T23:00:00Z"},
+		{"each half hour when it ends", "*/30 * * * *", "Europe/Berlin", month(10), 31 * 48, "2026-10-01T00:00:00Z", "2026-10-31T23:30:00Z"},
+		{"monthly", "@monthly", "Asia/Kolkata", month(11), 1, "2026-11-30T18:30:00Z", "2026-11-30T18:30:00Z"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -50,12 +50,12 @@ func TestD35AMonthOfASchedule(t *testing.T) {
 	}
 }
 
-// date is a day of 2026.
-func date(m time.Month, d int) time.Time { return time.Date(2026, m, d, 0, 0, 0, 0, time.UTC) }
+// month is the first day of a month of 2026.
+func month(m time.Month) time.Time { return time.Date(2026, m, 1, 0, 0, 0, 0, time.UTC) }
 
 func TestD35MissedRunsAreMadeUpForAsTheScheduleSays(t *testing.T) {
 	t.Parallel()
-	first := date(11, 1)
+	first := month(11)
 	for _, tt := range []struct {
 		name, cron, catchUp string
 		late                time.Duration
@@ -107,7 +107,7 @@ func FuzzCron(f *testing.F) {
 		if len(cron) > 200 || schedules.CheckCron(cron) != nil {
 			return
 		}
-		now := date(11, 1)
+		now := month(11)
 		next, err := schedules.NextRun(cron, time.UTC, now)
 		if err == nil && !next.After(now) {
 			t.Errorf("%q comes next at %s, which is not after %s", cron, next, now)
