@@ -52,7 +52,7 @@ func TestK03DescriptionHasEveryRouteOfKinds(t *testing.T) {
 	var registered []string
 	api := openJobServer(t.Context(), jobServerConfig{
 		redis: redis.NewClient(&redis.Options{}),
-		zpe: &provider.ZPE{}, others: &provider.Kinds{ZPE: &provider.ZPE{Others: true}}, kinds: file, guard: jobapi.Closed, metrics: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler),
+		zpe:   &provider.ZPE{}, others: &provider.Kinds{ZPE: &provider.ZPE{Others: true}}, kinds: file, guard: jobapi.Closed, metrics: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler),
 	})
 	plane := &control.Control{Metrics: control.NewMetrics("test", &queue.Queue{}), Kinds: control.KindsOf(set)}
 	for _, r := range slices.Concat(plane.Routes(), api.Routes(), gridRoutes(t), []string{"GET /healthz", "GET /readyz"}) {
