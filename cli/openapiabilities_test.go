@@ -22,7 +22,7 @@ func (a *asker) askAbilities(reader string) {
 		a.ask(403, "GET", "/api/v1"+path, reader, nil)
 	}
 	a.ask(200, "GET", fleet+"/jobs/slow/why", reader, nil)
-	a.ask(404, "GET", fleet+"/jobs/nobody/why", reader, nil)
+	a.ask(404, "GET", fleet+"/jobs/unknown/why", reader, nil)
 	for _, query := range []string{"kind=mock", "worker=none", "id_prefix=slo", "error=0123456789abcdef", "since=24h&until=1s", "q=slow", "full=true&limit=5"} {
 		a.ask(200, "GET", fleet+"/jobs?"+query, reader, nil)
 	}
@@ -39,8 +39,8 @@ func (a *asker) askAbilities(reader string) {
 	readJSON(a.ask(200, "GET", fleet+"/workers", testAdmin, nil), &workers)
 	for _, verb := range []string{"drain", "resume"} {
 		a.ask(200, "POST", fleet+"/workers/"+workers.Items[0].ID+"/"+verb, testAdmin, nil)
-		a.ask(404, "POST", fleet+"/workers/nobody/"+verb, testAdmin, nil)
-		a.ask(403, "POST", fleet+"/workers/nobody/"+verb, reader, nil)
+		a.ask(404, "POST", fleet+"/workers/unknown/"+verb, testAdmin, nil)
+		a.ask(403, "POST", fleet+"/workers/unknown/"+verb, reader, nil)
 	}
 	a.ask(201, "POST", fleet+"/inputs?name=a.txt", testAdmin, nil)
 	a.ask(400, "POST", fleet+"/inputs?name=a%2Fb", testAdmin, `"hello"`, "Content-Type", "application/octet-stream")

@@ -64,7 +64,7 @@ func TestD05WorkersAreShownAndDrainedAndRevoked(t *testing.T) {
 	if done := g.Done(); !slices.Equal(done, []string{"drain w-cpu-2", "resume w-gpu-1", "revoke w-gpu-3"}) {
 		t.Errorf("asked for %q", done)
 	}
-	if p := g.ask(t, "POST /act", form("do", "drain", "scope", "fleet", "id", "nobody")); p.status != http.StatusNotFound {
+	if p := g.ask(t, "POST /act", form("do", "drain", "scope", "fleet", "id", "unknown")); p.status != http.StatusNotFound {
 		t.Errorf("a worker that is not there: %d", p.status)
 	}
 }

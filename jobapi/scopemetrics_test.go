@@ -19,7 +19,7 @@ import (
 	"github.com/batchfleet/batchfleet/jobs"
 )
 
-// countedJobs are jobs of which only the numbers matter here.
+// countedJobs are jobs whose numbers alone matter here.
 type countedJobs struct {
 	jobapi.Jobs
 	counts  jobapi.Counts

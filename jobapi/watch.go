@@ -20,7 +20,7 @@ type Watch interface {
 	Run(ctx context.Context)
 }
 
-// EventQuery says of which jobs changes are wanted. The zero value stands for all.
+// EventQuery says whose changes are wanted. The zero value stands for all.
 type EventQuery struct {
 	Scope  string
 	Status jobs.State // also of jobs that leave it

@@ -11,7 +11,7 @@ type Workforce interface {
 	Workers(ctx context.Context) ([]Worker, error)
 }
 
-// Drainer is a Workforce of which one worker can be told to take no more jobs, and to take some again.
+// Drainer is a Workforce whose workers can be told, one by one, to take no more jobs, and to take some again.
 type Drainer interface {
 	Workforce
 	// DrainWorker and ResumeWorker take a workerId. The error wraps [ErrNoWorker]. The worker follows within 10 s.
@@ -19,7 +19,7 @@ type Drainer interface {
 	ResumeWorker(ctx context.Context, id string) error
 }
 
-// Revoker is a Workforce of which one worker can be locked out: its tokens are no longer good.
+// Revoker is a Workforce whose workers can be locked out, one by one: their tokens are no longer good.
 type Revoker interface {
 	Workforce
 	// RevokeWorker takes a workerId. The error wraps [ErrNoWorker].

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// GiveBackStartMemory returns to the system what starting has taken: garbage, and the pages of this program's code and constants,
-// most of which only its start needs. Those that are needed again are mapped again, from the file that the system has in memory.
+// GiveBackStartMemory returns to the system what starting has taken: garbage, and the pages of this program's code and constants.
+// Only its start needs most of them. The others are mapped again when they are used, from the file that the system has in memory.
 // It is for processes that wait for hours.
 func GiveBackStartMemory() {
 	debug.FreeOSMemory()

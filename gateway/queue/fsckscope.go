@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// scopes: counts and feeds are what they are called. Jobs move without them, and nobody can count or follow them.
+// scopes: counts and feeds are what they are called. Jobs move without them, and cannot be counted or followed.
 func (f *fsck) scopes(ctx context.Context) error {
 	want := map[string]string{
 		countsKey(false): "hash", countsKey(true): "hash", changesKey(false): "stream", changesKey(true): "stream",

@@ -52,7 +52,7 @@ func testSelect(t *testing.T, r Rig) {
 	}
 }
 
-// filters returns filters by all that a filter has, of which each passes some of the jobs.
+// filters returns a filter by each field that a filter has. Each passes some of the jobs.
 func (r Rig) filters(t *testing.T, made []jobapi.Item) map[string]jobapi.Filter {
 	t.Helper()
 	one := made[len(made)/2]

@@ -178,7 +178,7 @@ func TestD21TheStoreIsReadOnceForAllStreamsAndOnlyWhileThereAreSome(t *testing.T
 		g := serve(t, of("fleet", f))
 		time.Sleep(100 * time.Second)
 		if n := f.took("Count", "List", "Get", "Workers", "Paused", "Kinds"); n > 11 {
-			t.Errorf("nobody asks, and there were %d calls in 100 s", n)
+			t.Errorf("there were %d calls in 100 s without a request", n)
 		}
 		var streams []*events
 		for i := range 500 {

@@ -172,7 +172,7 @@ func (s *scope) tell(items []jobapi.Item) {
 // kind returns the kind of a type.
 func (s *scope) kind(jobType string) string { return strings.TrimPrefix(jobType, s.Name+".") }
 
-// mayHaveBeen returns the states that a job may have had before, of which nothing was known.
+// mayHaveBeen returns the states that a job may have had before, if nothing was known of it.
 func mayHaveBeen(i jobapi.Item) (was states) {
 	switch {
 	case i.Status.Terminal():

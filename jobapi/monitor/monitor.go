@@ -68,7 +68,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// follow reads what changes in all scopes until nobody has asked for a while.
+// follow reads what changes in all scopes until there was no request for a while.
 func (m *Monitor) follow(ctx context.Context) {
 	reading, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup

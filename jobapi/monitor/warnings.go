@@ -52,7 +52,7 @@ func waiting(n int) string {
 	return fmt.Sprintf("%d jobs wait", n)
 }
 
-// silent warns of each worker of which nothing was heard for long.
+// silent warns of each worker that has not been heard for long.
 func silent(workers []jobapi.Worker) (all []jobapi.Warning) {
 	more := 0
 	for _, w := range workers {

@@ -53,8 +53,8 @@ func (f *Fleet) Paused(ctx context.Context) ([]jobapi.Paused, error) {
 
 func noKind(kind string) error { return fmt.Errorf("kind %.40q: %w", kind, jobapi.ErrNoKind) }
 
-// mustKnow returns an error for a kind that is neither built in nor in the kinds file, which no live worker runs and of which
-// no job was queued of late.
+// mustKnow returns an error for an unknown kind: it is neither built in nor in the kinds file, no live worker runs it, and none
+// of its jobs was queued of late.
 func (f *Fleet) mustKnow(ctx context.Context, kind string) error {
 	if !kindPattern().MatchString(kind) || kind == string(status.UnknownKind) {
 		return noKind(kind)

@@ -1,7 +1,7 @@
 -- Returns jobs whose time has come, to the one who publishes their messages. Needs job.lua before it.
 --
 -- KEYS  1 {fleet}:promoter   2 {fleet}:delayed
--- ARGV  1 who asks   2 for how many ms nobody else is asked to publish   3 how many jobs at most
+-- ARGV  1 who asks   2 for how many ms no other process is asked to publish   3 how many jobs at most
 --       4… jobs that were published, or need not be: they are forgotten here
 -- Returns {1 if the caller is to publish, ms until the next job is due or -1 for none, ids…}
 if #ARGV > 3 then redis.call('ZREM', KEYS[2], unpack(ARGV, 4)) end

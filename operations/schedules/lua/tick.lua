@@ -1,7 +1,7 @@
 -- Returns the schedules whose time has come, to the one who makes their jobs.
 --
 -- KEYS  1 {schedules}:runner   2 {schedules}:next   3 {schedules}:all
--- ARGV  1 who asks   2 for how many ms nobody else is asked   3 how many schedules at most
+-- ARGV  1 who asks   2 for how many ms no other process is asked   3 how many schedules at most
 -- Returns {1 if the caller is to make jobs, now in ms since 1970, ms until the next one or -1, then for each: name, when it
 -- is due in ms, the schedule in JSON}
 local t = redis.call('TIME')
