@@ -11,22 +11,19 @@ import (
 // now is what the first page shows: the fleet at one look.
 type now struct {
 	jobapi.Overview
-	Known    bool // the server has an overview
-	Queued   int
-	Running  int
-	Failed   int
-	Oldest   jobapi.Time
-	Dead     int
-	DeadIs   bool // it is known
-	Workers  int  // all
-	InHour   int64
-	Ended    int64
-	EndedBad int64
-	Recent   chart
-	Day      chart
-	Rows     []scopeRow
-	Kinds    []kindRow
-	States   []string
+	Known   bool // the server has an overview
+	Queued  int
+	Running int
+	Failed  int
+	Oldest  jobapi.Time
+	Dead    int
+	DeadIs  bool // it is known
+	Workers int  // all
+	Recent  chart
+	Day     chart
+	Rows    []scopeRow
+	Kinds   []kindRow
+	States  []string
 }
 
 // scopeRow are the jobs of a scope by their states.
@@ -70,14 +67,14 @@ func (n *now) sum() {
 			row.Cells = append(row.Cells, stateCell{s.Name, state, s.States[state]})
 		}
 		n.Rows = append(n.Rows, row)
+		if s.Name == "system" || s.Name == "utils" {
+			continue
+		}
 		for _, k := range s.Kinds {
 			n.Kinds = append(n.Kinds, kindRow{s.Name, k})
 			if !k.Oldest.IsZero() && (n.Oldest.IsZero() || k.Oldest.Before(n.Oldest.Time)) {
 				n.Oldest = k.Oldest
 			}
-		}
-		if s.Name == "system" || s.Name == "utils" {
-			continue
 		}
 		n.Queued, n.Running, n.Failed = n.Queued+s.States["queued"], n.Running+s.States["running"], n.Failed+s.States["failed"]
 		if s.DeadLetters != nil {
