@@ -18,7 +18,8 @@ import (
 	"github.com/batchfleet/batchfleet/redisdb"
 )
 
-// The keys, all in one hash slot: schedules by name, when each comes next, the last run of each, and who makes jobs.
+// The keys, all in one hash slot: a hash of schedules by name in JSON; a sorted set of their names by when each comes next, in ms
+// since 1970; a hash of the last run of each in JSON; and who makes jobs, for 15 s.
 const (
 	allKey    = "{schedules}:all"
 	nextKey   = "{schedules}:next"
