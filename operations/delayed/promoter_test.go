@@ -184,6 +184,8 @@ func TestD35SameSubmissionWithAKeyIsPublishedOnce(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Minute)
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		if got := r.published["key-a"]; len(got) != 1 || !slices.IsSorted(got) || got[0] < time.Minute {
 			r.Errorf("published at %v, want once after a minute", got)
 		}

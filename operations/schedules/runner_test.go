@@ -62,6 +62,24 @@ func (f *fleet) count() int {
 	return len(f.made)
 }
 
+// calls returns how often it was asked for a job.
+func (f *fleet) calls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked
+}
+
+// bySchedule counts the jobs of each schedule.
+func (f *fleet) bySchedule() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	by := map[string]int{}
+	for key := range f.made {
+		by[strings.Split(key, "/")[1]]++
+	}
+	return by
+}
+
 // rig is a server with schedules, in virtual time.
 type rig struct {
 	*testing.T
@@ -141,7 +159,7 @@ func TestD35ScheduleMakesEachJobOnceWithSeveralServers(t *testing.T) {
 		defer r.start()()
 		time.Sleep(30*time.Minute + 10*time.Second)
 		if n := r.fleet.count(); n != 6 {
-			r.Errorf("%d jobs within 30 minutes, want 6: %v", n, r.fleet.made)
+			r.Errorf("%d jobs within 30 minutes, want 6: %v", n, r.fleet.bySchedule())
 		}
 		stop() // the other one goes on
 		time.Sleep(10 * time.Minute)
@@ -163,13 +181,13 @@ func TestD35RunThatWasCutOffIsMadeOnce(t *testing.T) {
 		// Its job is made, and the server does not come to know that.
 		r.fleet.set(nil, fmt.Errorf("cut off: %w", jobs.ErrUnavailable))
 		time.Sleep(61 * time.Minute)
-		if r.fleet.asked < 2 {
-			r.Fatalf("asked %d times, want again and again", r.fleet.asked)
+		if n := r.fleet.calls(); n < 2 {
+			r.Fatalf("asked %d times, want again and again", n)
 		}
 		r.fleet.set(nil, nil)
 		time.Sleep(time.Minute)
 		if n := r.fleet.count(); n != 1 {
-			r.Errorf("%d jobs, want 1: %v", n, r.fleet.made)
+			r.Errorf("%d jobs, want 1: %v", n, r.fleet.bySchedule())
 		}
 		if s := r.report(); s.Last == nil || s.Last.JobID == "" {
 			r.Errorf("the last run is %+v", s.Last)
@@ -187,11 +205,7 @@ func TestD35ClockThatLeaps(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.redis.SetTime(time.Now().Add(5*time.Hour + 30*time.Minute))
 		time.Sleep(time.Minute)
-		by := map[string]int{}
-		for key := range r.fleet.made {
-			by[strings.Split(key, "/")[1]]++
-		}
-		if by["newest"] != 1 || by["all"] != 5 || by["none"] != 0 {
+		if by := r.fleet.bySchedule(); by["newest"] != 1 || by["all"] != 5 || by["none"] != 0 {
 			r.Errorf("after a leap of five hours there are jobs of %v, want newest:1 all:5", by)
 		}
 		before := r.fleet.count()
