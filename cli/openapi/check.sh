@@ -54,6 +54,6 @@ ask -d @../../processor/zpe/testdata/h2.json "$url/calc/zpe/jobs" >/dev/null
 here=$PWD
 cd "$work"
 gzip -dc "$here/openapi.json.gz" >openapi.json
-timeout 300 "$venv/bin/schemathesis" --config-file "$here/schemathesis.toml" run openapi.json --url "$url" \
+timeout 600 "$venv/bin/schemathesis" --config-file "$here/schemathesis.toml" run openapi.json --url "$url" \
   -H "Authorization: Bearer $(cat "$work/admin.token")" --phases coverage,fuzzing --max-examples 50 --generation-deterministic \
   --request-timeout 60 --warnings off --no-color
